@@ -1,0 +1,48 @@
+# Everything from a clean checkout with Python >= 3.11 and make; Node.js for building comes from PyPI.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+DEMO_INSTALLED := $(VENV)/.installed-demo
+SOURCES := pyproject.toml $(shell find labextension/src labextension/style labextension/package.json -type f 2>/dev/null)
+
+.PHONY: demo test test-all test-long check lab bench clean
+
+demo: $(DEMO_INSTALLED)
+	$(BIN)/python notebooks/run_demo.py
+
+lab: $(DEMO_INSTALLED)
+	$(BIN)/jupyter lab notebooks
+
+test: check
+	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest --nbval-lax notebooks -p no:cacheprovider
+
+test-all: test test-long
+
+test-long: $(INSTALLED)
+	$(BIN)/python -m pytest -m long
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(INSTALLED)
+	$(BIN)/python -m tests.benchmarks
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(DEMO_INSTALLED): $(SOURCES) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[demo]"
+	touch $@
+
+$(INSTALLED): $(SOURCES) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	touch $@ $(DEMO_INSTALLED)
+
+clean:
+	rm -rf build dist $(VENV) cumulus_jupyter/labextension labextension/lib labextension/node_modules

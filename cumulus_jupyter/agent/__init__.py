@@ -1,0 +1,1 @@
+"""The engine: loop, transcript, tools, windows. Standard library only; it knows neither Jupyter nor any vendor."""

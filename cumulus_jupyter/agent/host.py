@@ -1,0 +1,85 @@
+"""What the place that an agent runs in can do: a notebook's kernel, or a plain script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+__all__ = ["CodeRun", "Host", "LiveNotebook", "Place"]
+
+
+@dataclass(slots=True)
+class CodeRun:
+    """What running code came to.
+
+    ``outputs`` are nbformat output dictionaries in order, without the error; ``error`` is (name, value, traceback
+    text) or None. ``created``, ``rebound`` and ``deleted`` name variables.
+    """
+
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    error: tuple[str, str, str] | None = None
+    interrupted: bool = False
+    timed_out: bool = False
+    created: list[str] = field(default_factory=list)
+    rebound: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the agent's own cell is. ``path`` is absolute where it is known; ``cell`` is the running cell's id."""
+
+    path: str = ""
+    cell: str = ""
+    live: bool = False
+    """The front end answers: edits go through it."""
+
+
+class LiveNotebook(Protocol):
+    """The notebook that the person is looking at, through its front end.
+
+    Each method raises :class:`~.errors.BridgeError` where the front end refuses or does not answer.
+    """
+
+    async def read(self) -> dict[str, Any]:
+        """``{path, nbformat, nbformat_minor, cells: [nbformat cells]}`` as it stands, unsaved edits included."""
+        ...
+
+    async def insert(
+        self, *, kind: str, source: str, after: str | None = None, before: str | None = None
+    ) -> dict[str, Any]:
+        """Insert a cell; ``{cell_id, index (0-based), count}`` once it is there."""
+        ...
+
+    async def save(self) -> None:
+        """Save the notebook to its file."""
+        ...
+
+
+class Host(Protocol):
+    """The surroundings of a run."""
+
+    person: bool
+    """Somebody is there who can answer."""
+
+    def namespace(self) -> dict[str, Any]:
+        """The variables that ``run_python`` works on."""
+        ...
+
+    async def live_notebook(self) -> LiveNotebook | None:
+        """The notebook in its front end, None where no front end with our extension answers."""
+        ...
+
+    def place(self) -> Place:
+        """Where the run's own cell is."""
+        ...
+
+    async def open_in(self, path: str) -> str:
+        """Which front end has this notebook open, in words; empty where none is known to."""
+        ...
+
+    async def run_code(self, code: str, *, call_id: str, timeout: float, progress: Callable[[str], None]) -> CodeRun:
+        """Run code in :meth:`namespace`. Its exceptions are in the result; at ``timeout`` seconds it is interrupted."""
+        ...

@@ -1,0 +1,109 @@
+"""The agent loop, on one screen.
+
+It starts with the calls that are open, not with the model: so a first run, a run after an answer and a run after a
+restart are one path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from .completion import complete
+from .events import ApprovalAsked, Event, Finished, Paused, QuestionAsked, RoundEnded, RoundStarted
+from .messages import Reply, Status, StopReason
+from .provider import Provider, Request
+from .toolbox import Toolbox
+from .transcript import Transcript
+
+__all__ = ["Limits", "request_from", "run"]
+
+_REPEATS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one run: round-trips, tokens read and written, USD; None is no bound."""
+
+    turns: int = 30
+    tokens: int | None = None
+    cost: float | None = None
+    effort: str | None = None
+
+
+async def run(
+    transcript: Transcript, provider: Provider, toolbox: Toolbox, limits: Limits, system: str
+) -> AsyncGenerator[Event, None]:
+    """Go on with a conversation until its run ends or waits for the person: the last event says which."""
+    while True:
+        waiting = []
+        async for event in toolbox.run_open(transcript):
+            if isinstance(event, (QuestionAsked, ApprovalAsked)):
+                waiting.append(event.ask)
+            yield event
+        waiting = [ask for ask in waiting if ask.call_id not in transcript.answers]
+        if waiting:
+            yield Paused(waiting)
+            return
+        if transcript.open_calls:  # an answer came while its siblings ran
+            continue
+        if failure := _over(transcript, toolbox, limits):
+            yield Finished(transcript.end(Status.FAILED, failure))
+            return
+        closing = transcript.turns >= limits.turns
+        yield RoundStarted(transcript.turns + 1)
+        request = request_from(transcript, provider, toolbox, limits, system, closing=closing)
+        async for event in complete(transcript, provider, request):
+            yield event
+        yield RoundEnded(transcript.usage)
+        reply = transcript.last_reply
+        if closing or not (transcript.open_calls or reply.stop is StopReason.PAUSE):
+            yield Finished(transcript.end(*_ending(reply, closing=closing)))
+            return
+
+
+def request_from(
+    transcript: Transcript,
+    provider: Provider,
+    toolbox: Toolbox,
+    limits: Limits,
+    system: str,
+    *,
+    closing: bool = False,
+) -> Request:
+    """The next request: all of it follows from the transcript and the tool set."""
+    return Request(
+        system=system,
+        messages=transcript.messages,
+        tools=toolbox.bound(transcript),
+        deferred=toolbox.deferred,
+        max_tokens=provider.facts.ceiling,
+        effort=limits.effort,
+        allow_calls=not closing,
+    )
+
+
+def _over(transcript: Transcript, toolbox: Toolbox, limits: Limits) -> str | None:
+    """Why the run must end before the next request, if it must."""
+    name, times = transcript.repeated()
+    tool = toolbox.find(name)
+    if times >= _REPEATS and not (tool and tool.polling):
+        return f"repeated call: {name} was called {times} times in a row with the same arguments and result"
+    usage = transcript.usage
+    if limits.tokens is not None and usage.input + usage.output >= limits.tokens:
+        return f"token limit: {usage.input + usage.output:,} of {limits.tokens:,} tokens (--max-tokens) are used"
+    if limits.cost is not None and usage.cost is not None and usage.cost >= limits.cost:
+        return f"cost limit: {usage.cost:.4f} of {limits.cost:g} USD (--max-cost) are used"
+    return None
+
+
+def _ending(reply: Reply, *, closing: bool) -> tuple[Status, str | None]:
+    if closing:
+        return Status.TURN_LIMIT, None
+    if reply.stop is StopReason.REFUSAL:
+        return Status.REFUSED, reply.detail or "the model declined to answer"
+    if reply.stop in (StopReason.LENGTH, StopReason.CONTEXT):
+        return Status.TRUNCATED, reply.detail or "the reply was cut before its end"
+    if reply.stop is StopReason.UNKNOWN:
+        return Status.FAILED, f"the model's server ended the reply with {reply.detail!r}, which is not known here"
+    return Status.DONE, None

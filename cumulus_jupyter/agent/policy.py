@@ -1,0 +1,70 @@
+"""Who must be asked before a call runs, and what holds when nobody is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .messages import Answer, Ask, Option, Outcome, Question, ToolCall
+from .tool import Access
+
+__all__ = ["APPROVE_MODES", "Policy", "Verdict", "approval_ask"]
+
+APPROVE_MODES = ("ask", "edits", "all", "none")
+
+_FREE_UP_TO = {"none": Access.FREE, "ask": Access.FREE, "edits": Access.EDIT, "all": Access.GUARDED}
+
+
+class Verdict(StrEnum):
+    """What happens to a call."""
+
+    RUN = "run"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Approval mode, and whether a person can be asked."""
+
+    approve: str = "edits"
+    person: bool = True
+
+    def verdict(self, access: Access, *, approved: bool) -> Verdict:
+        """What happens to a call of this access; ``approved`` is a person's earlier word for the session."""
+        if access <= _FREE_UP_TO[self.approve]:
+            return Verdict.RUN
+        if self.approve == "none":
+            return Verdict.DENY
+        # The word given for a tool covers its ordinary calls, not files that take effect by being there.
+        return Verdict.RUN if approved and access < Access.GUARDED else Verdict.ASK
+
+    def denial(self) -> str:
+        """Why a call was denied without asking, for the model."""
+        if self.approve == "none":
+            return "denied: this run may only read (--approve none). Say what you would do instead of doing it."
+        return (
+            "denied: this needs a person's approval and nobody is there to give it. Do what you can without it and "
+            "say what is left. (A person can allow it beforehand with --approve all.)"
+        )
+
+
+def approval_ask(call: ToolCall, detail: str) -> Ask:
+    """The question that a person sees before a call runs."""
+    options = (
+        Option("once", "Allow this call"),
+        Option("session", f"Allow {call.name} for this session"),
+        Option("deny", "Don't run it; say why below"),
+    )
+    question = Question(f"Allow {call.name}?", "Approval", options)
+    return Ask(call.id, call.name, (question,), approval=True, detail=detail, notes_placeholder="reason, for the agent")
+
+
+def denied_by_person(answer: Answer) -> str | None:
+    """The result of a call that a person did not allow, None where they did."""
+    if answer.outcome is Outcome.ANSWERED and answer.values and answer.values[0] in ("once", "session"):
+        return None
+    if answer.outcome is Outcome.NO_USER:
+        return Policy(person=False).denial()
+    reason = f" Their reason: {answer.notes}" if answer.notes else ""
+    return f"denied by the person.{reason} Don't try the same again; ask or find another way."

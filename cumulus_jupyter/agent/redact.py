@@ -1,0 +1,32 @@
+"""Keys stay out of everything that is shown, stored or sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["Redactor"]
+
+_SHORTEST = 8
+"""Shorter values would hide ordinary words."""
+
+
+class Redactor:
+    """Replaces known secret values by ``[key]`` in a text, or in all texts of a JSON-like value."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = sorted({s for s in secrets if len(s) >= _SHORTEST}, key=len, reverse=True)
+
+    def __call__(self, value: Any) -> Any:
+        """The same value without secrets; what holds none comes back unchanged."""
+        if not self._secrets:
+            return value
+        if isinstance(value, str):
+            for secret in self._secrets:
+                value = value.replace(secret, "[key]")
+            return value
+        if isinstance(value, dict):
+            return {key: self(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self(item) for item in value]
+        return value

@@ -1,0 +1,88 @@
+"""A session: one conversation with its model and tools, one run at a time."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from .errors import CumulusError, ProviderError
+from .events import Answered, Event, Finished
+from .loop import Limits, run
+from .messages import Answer, Ask, RunResult, Status, ToolResult
+from .provider import Provider, Request
+from .toolbox import Toolbox
+from .transcript import Line, Transcript
+
+__all__ = ["Session"]
+
+
+class Session:
+    """Drives runs of a conversation; all its state is the transcript's.
+
+    ``stream`` starts a run, ``answer`` settles what it waits for, ``resume`` goes on. Whatever way a run ends, the
+    transcript stays valid and the next ``stream`` goes on from it.
+    """
+
+    def __init__(
+        self, transcript: Transcript, provider: Provider, toolbox: Toolbox, limits: Limits, system: str
+    ) -> None:
+        self.transcript = transcript
+        self.provider = provider
+        self.toolbox = toolbox
+        self.limits = limits
+        self.system = system
+
+    async def stream(self, prompt: str, note: str = "") -> AsyncGenerator[Event, None]:
+        """Start a run with the person's prompt; the last event is :class:`Paused` or :class:`Finished`."""
+        self.close_open_calls("interrupted: the person went on. Effects may have happened.")
+        self.transcript.user(prompt, note, model=self.provider.name)
+        async with aclosing(self.resume()) as events:
+            async for event in events:
+                yield event
+
+    async def resume(self) -> AsyncGenerator[Event, None]:
+        """Go on from what the transcript holds; the last event is :class:`Paused` or :class:`Finished`."""
+        try:
+            async with aclosing(run(self.transcript, self.provider, self.toolbox, self.limits, self.system)) as events:
+                async for event in events:
+                    yield event
+        except ProviderError as error:
+            yield Finished(self.transcript.end(Status.FAILED, str(error)))
+
+    def answer(self, ask: Ask, answer: Answer) -> Answered:
+        """Settle an open question or approval; the first answer counts."""
+        self.transcript.answer(ask, answer)
+        return Answered(ask, self.transcript.answers.get(ask.call_id, answer))
+
+    def stopped(self) -> RunResult:
+        """Close a run that the person stopped."""
+        self.close_open_calls("stopped by the person; effects may have happened. Check before you repeat it.")
+        return self.transcript.end(Status.STOPPED)
+
+    def failed(self, error: BaseException) -> RunResult:
+        """Close a run that a fault of ours or of its surroundings ended."""
+        text = str(error) if isinstance(error, CumulusError) else f"{type(error).__name__}: {error}"
+        self.close_open_calls("interrupted by a fault; effects may have happened.")
+        trace = "".join(traceback.format_exception(error))
+        return self.transcript.end(Status.FAILED, text, traceback="" if isinstance(error, CumulusError) else trace)
+
+    def request_of(self, line: Line) -> Request:
+        """The request that the stored reply ``line`` answered, built again from the transcript."""
+        asked = line["asked"]
+        tools = [tool for name in asked["tools"] if (tool := self.toolbox.find(name))]
+        return Request(
+            system=self.system,
+            messages=self.transcript.messages[: asked["messages"]],
+            tools=tools,
+            deferred=self.toolbox.deferred,
+            max_tokens=asked["max_tokens"],
+            effort=self.limits.effort,
+        )
+
+    def close_open_calls(self, reason: str) -> None:
+        """Give each open call a result, so that the next request is valid."""
+        for call in self.transcript.open_calls:
+            tool = self.toolbox.find(call.name)
+            text = "declined: the user went on" if tool and tool.ask else reason
+            self.transcript.result(ToolResult(call.id, call.name, [text], ok=False))

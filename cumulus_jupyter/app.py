@@ -1,0 +1,290 @@
+"""Where everything is put together: settings become a provider, a toolbox and a transcript, and these a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .agent.errors import AgentError, CumulusError, SettingsError
+from .agent.events import Event, Finished
+from .agent.host import Host
+from .agent.loop import Limits
+from .agent.messages import RunResult, Status
+from .agent.policy import APPROVE_MODES, Policy
+from .agent.provider import Provider
+from .agent.redact import Redactor
+from .agent.session import Session
+from .agent.tool import Tool
+from .agent.toolbox import Toolbox
+from .agent.transcript import Transcript
+from .prompts import system_prompt
+from .script import ScriptHost
+from .settings import CumulusAgent
+from .store import Store, data_folder
+
+__all__ = ["Agent", "Conversations", "RunOptions", "compose"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What one run asks for; None or empty takes the setting."""
+
+    model: str | None = None
+    approve: str | None = None
+    answers: str | None = None
+    cwd: str | None = None
+    tools: tuple[str, ...] | None = None
+    system: str = ""
+    effort: str | None = None
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    record: str | None = None
+    replay: str | None = None
+
+
+@dataclass(slots=True)
+class Conversations:
+    """The named conversations of one kernel, and what they are made of."""
+
+    settings: CumulusAgent
+    host: Host
+    root: Path
+    tools: dict[str, Tool] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    sessions: dict[str, Session] = field(default_factory=dict)
+    store: Store | None = None
+
+    def open(self, name: str, options: RunOptions, *, new: bool = False) -> Session:
+        """The named conversation, made ready for a run with these options."""
+        redact = Redactor(_secrets(self.environ))
+        store = self._stored(redact)
+        old = None if new else self.sessions.get(name)
+        transcript = old.transcript if old else store.create()
+        session = compose(
+            self.settings,
+            self.host,
+            self.root,
+            options,
+            transcript=transcript,
+            added=self.tools.values(),
+            environ=self.environ,
+            redact=redact,
+            provider=old.provider if old and old.provider.name == options.model else None,
+            system=old.system if old else None,
+        )
+        self.sessions[name] = session
+        return session
+
+    def _stored(self, redact: Redactor) -> Store:
+        if self.store is None:
+            self.store = Store(data_folder(self.settings.data_dir), redact)
+        return self.store
+
+
+def compose(
+    settings: CumulusAgent,
+    host: Host,
+    root: Path,
+    options: RunOptions,
+    *,
+    transcript: Transcript,
+    added: Iterable[Tool] = (),
+    environ: Mapping[str, str] = os.environ,
+    redact: Redactor | None = None,
+    provider: Provider | None = None,
+    system: str | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+) -> Session:
+    """A session on this transcript.
+
+    ``system`` is the system prompt that the conversation already has: it stays byte for byte, since what a model wrote
+    under it is only valid with it.
+    """
+    from .tools import builtin_tools
+    from .tools.answers import AnswerBook, headless_resolver
+    from .tools.tool_search import deferred_listing
+
+    redact = redact or Redactor(_secrets(environ))
+    approve = options.approve or settings.approve
+    if approve not in APPROVE_MODES:
+        raise SettingsError(f"--approve takes {', '.join(APPROVE_MODES)}, not {approve!r}")
+    place = _run_root(root, options.cwd)
+    answers = options.answers or settings.answers
+    book = AnswerBook.from_json(answers, root) if answers else AnswerBook({})
+    toolbox = Toolbox(
+        _chosen([*builtin_tools(), *added], options.tools),
+        host=host,
+        root=place,
+        policy=Policy(approve, host.person),
+        resolve=(lambda ask: None) if host.person else headless_resolver(book, settings.headless),
+        redact=redact,
+        sandbox=settings.sandbox,
+        private=[data_folder(settings.data_dir)],
+    )
+    provider = provider or _provider(settings, options, environ, redact, base_url, api_key, root)
+    limits = Limits(options.max_turns or settings.max_turns, options.max_tokens, options.max_cost, options.effort)
+    if system is None:
+        system = system_prompt(place, listing=deferred_listing(toolbox), added=options.system)
+    return Session(transcript, provider, toolbox, limits, system)
+
+
+def _provider(
+    settings: CumulusAgent,
+    options: RunOptions,
+    environ: Mapping[str, str],
+    redact: Redactor,
+    base_url: str | None,
+    api_key: str | None,
+    root: Path,
+) -> Provider:
+    from .providers.catalog import resolve
+
+    name = f"replay:{root / options.replay}" if options.replay else options.model or settings.model or None
+    provider = resolve(name, env=environ, base_url=base_url, api_key=api_key)
+    if not options.record:
+        return provider
+    from .providers.replay import RecordingProvider
+
+    return RecordingProvider(provider, root / options.record, redact)
+
+
+def _secrets(environ: Mapping[str, str]) -> list[str]:
+    from .providers.catalog import known_secrets
+
+    return known_secrets(environ)
+
+
+def _run_root(root: Path, cwd: str | None) -> Path:
+    if not root.is_dir():
+        raise SettingsError(
+            f"the working folder {root} is gone. Restore it, or go elsewhere with %cd FOLDER and "
+            "%reload_ext cumulus_jupyter."
+        )
+    if cwd is None:
+        return root
+    place = (root / cwd).resolve()
+    if not place.is_relative_to(root.resolve()):
+        raise SettingsError(f"--cwd {cwd}: {place} is not inside {root}")
+    if not place.is_dir():
+        raise SettingsError(f"--cwd {cwd}: {place} is no folder")
+    return place
+
+
+def _chosen(tools: Sequence[Tool], eager: tuple[str, ...] | None) -> list[Tool]:
+    """All tools; with ``eager``, just those of them are bound from the start, and tool_search for the rest."""
+    if eager is None:
+        return list(tools)
+    names = {tool.name for tool in tools}
+    unknown = [name for name in eager if name not in names]
+    if unknown:
+        raise SettingsError(f"--tools: there is no tool {', '.join(unknown)}; `%agent tools` lists them")
+    always = {*eager, "tool_search"}
+    return [replace(tool, deferred=tool.name not in always) for tool in tools]
+
+
+class Agent:
+    """An agent for scripts, terminals and notebooks; it keeps its conversation.
+
+    Parameters
+    ----------
+    model
+        A name as ``%%agent -m`` takes it; by default the setting's, or by the keys that are there.
+    root
+        Folder that paths are relative to; the working directory by default.
+    tools
+        Functions (decorated with ``@tool`` or plain) that it may call besides the built-in ones.
+    approve, answers, max_turns
+        As the options of the magic.
+    base_url, api_key
+        For the model's server, instead of the environment's.
+    data_dir
+        Folder to store the conversation in; by default nothing is written.
+    host
+        Surroundings to run in; by default a namespace of its own.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        root: str | os.PathLike[str] | None = None,
+        tools: Iterable[Any] = (),
+        approve: str = "edits",
+        answers: Mapping[str, Any] | str | None = None,
+        max_turns: int | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        system: str = "",
+        record: str | None = None,
+        replay: str | None = None,
+        host: Host | None = None,
+    ) -> None:
+        import json
+
+        text = answers if isinstance(answers, str) or answers is None else json.dumps(answers)
+        options = RunOptions(
+            model=model, approve=approve, answers=text, max_turns=max_turns, system=system, record=record, replay=replay
+        )
+        place = Path(root) if root is not None else Path.cwd()
+        secrets = [*_secrets(os.environ), *([api_key] if api_key else [])]
+        redact = Redactor(secrets)
+        store = Store(Path(data_dir), redact) if data_dir is not None else None
+        self._session = compose(
+            CumulusAgent(),
+            host or ScriptHost(),
+            place.absolute(),
+            options,
+            transcript=store.create() if store else Transcript(),
+            added=[_as_tool(item) for item in tools],
+            redact=redact,
+            base_url=base_url,
+            api_key=api_key,
+        )
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation so far."""
+        return self._session.transcript
+
+    async def stream(self, prompt: str) -> AsyncGenerator[Event, None]:
+        """Run a prompt; the engine's events, the last one :class:`Finished` with the result."""
+        try:
+            async with aclosing(self._session.stream(prompt)) as events:
+                async for event in events:
+                    yield event
+        except CumulusError as error:
+            yield Finished(self._session.failed(error))
+        except BaseException:
+            self._session.stopped()
+            raise
+
+    async def run(self, prompt: str, *, strict: bool = False) -> RunResult:
+        """Run a prompt to its end.
+
+        With ``strict`` every ending but ``done`` raises :class:`AgentError`.
+        """
+        result = None
+        async with aclosing(self.stream(prompt)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    result = event.result
+        if result is None:
+            result = self._session.transcript.run_result()
+        if strict and result.status is not Status.DONE:
+            raise AgentError(f"the run ended {result.status}: {result.error or 'see its text'}")
+        return result
+
+
+def _as_tool(item: Any) -> Tool:
+    from .tools.function import tool
+
+    made = item if isinstance(item, Tool) else tool(item)
+    assert isinstance(made, Tool)
+    return made

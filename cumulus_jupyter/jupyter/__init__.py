@@ -1,0 +1,1 @@
+"""Everything that knows IPython, ipywidgets or comms."""

@@ -1,0 +1,168 @@
+"""The kernel's end of the comm to our labextension: one versioned protocol, requests with replies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from ..agent.errors import BridgeError
+
+__all__ = ["PROTOCOL", "TARGET", "Bridge"]
+
+TARGET = "cumulus.notebook"
+PROTOCOL = 1
+_HELLO_SECONDS = 3.0
+_GRACE = 0.3
+"""Seconds that a tab which did not run the cell has to wait for the one that did."""
+_REQUEST_SECONDS = 15.0
+
+
+class Bridge:
+    """Talks to the notebook's front end, as :class:`~cumulus_jupyter.agent.host.LiveNotebook`.
+
+    Several tabs may show the notebook: the one that ran the cell answers, after a reload the first that says hello.
+    """
+
+    def __init__(self, version: str, on_stop: Callable[[str], Any]) -> None:
+        self._version, self._on_stop = version, on_stop
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._comm: Any = None
+        self._numbers = itertools.count(1)
+        self._replies: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._hellos: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._hello: dict[str, Any] | None = None
+        self._opening: asyncio.Task[bool] | None = None
+
+    @property
+    def connected(self) -> bool:
+        """A front end with our labextension has answered and not gone since."""
+        return self._hello is not None
+
+    @property
+    def hello(self) -> dict[str, Any]:
+        """What the front end said of itself: app, path, active, dirty, cells, trusted."""
+        return self._hello or {}
+
+    def start(self) -> None:
+        """Connect anew, without waiting: each cell finds the tab that runs it. Call it on the kernel's loop."""
+        if (self._opening is None or self._opening.done()) and not self._replies:
+            self._loop = asyncio.get_running_loop()
+            self._opening = self._loop.create_task(self._open())
+
+    async def ready(self) -> bool:
+        """Whether a front end answers; waits for a connection that is being made."""
+        if self.connected:
+            return True
+        self.start()
+        assert self._opening is not None
+        return await asyncio.shield(self._opening)
+
+    async def request(
+        self, op: str, data: dict[str, Any] | None = None, *, seconds: float = _REQUEST_SECONDS
+    ) -> dict[str, Any]:
+        """Send a request and wait for its reply; a front end that has gone is looked for once more.
+
+        Raises
+        ------
+        BridgeError
+            Nobody answered in time, or the front end refused: its code is the text's first word.
+        """
+        if not self.connected and not await self.ready():
+            raise BridgeError("no front end with the Cumulus extension answers for this notebook")
+        try:
+            return await self._send({"op": op, "client": self.hello.get("client"), **(data or {})}, seconds)
+        except TimeoutError:
+            # The page may have been reloaded: the new one has no end of the old comm. Nothing is asked twice
+            # that was heard: a page that is gone has done nothing with it.
+            self._hello = None
+            raise BridgeError(f"the front end did not answer {op!r} within {seconds:g} s") from None
+
+    # LiveNotebook ------------------------------------------------------------------------------------------------
+
+    async def read(self) -> dict[str, Any]:
+        """The notebook as it stands in the front end."""
+        return await self.request("read", {"outputs": True})
+
+    async def insert(
+        self, *, kind: str, source: str, after: str | None = None, before: str | None = None
+    ) -> dict[str, Any]:
+        """Insert a cell; the reply comes once it is there."""
+        anchors = {name: value for name, value in (("after", after), ("before", before)) if value is not None}
+        return await self.request("insert", {"kind": kind, "source": source, **anchors})
+
+    async def save(self) -> None:
+        """Save the notebook."""
+        await self.request("save")
+
+    async def locate(self, cell: str = "") -> dict[str, Any]:
+        """``{path, dirty, cell}``; the path is relative to the server's root."""
+        return await self.request("locate", {"cell_id": cell} if cell else {})
+
+    def close(self) -> None:
+        """Close the comm."""
+        comm, self._comm, self._hello = self._comm, None, None
+        if comm is not None:
+            with contextlib.suppress(Exception):
+                comm.close()
+
+    # ------------------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> bool:
+        from comm import create_comm
+
+        self.close()
+        self._hellos = asyncio.Queue()
+        comm = create_comm(target_name=TARGET, data={"protocol": PROTOCOL, "version": self._version})
+        self._comm = comm
+        comm.on_msg(lambda message: self._received(message["content"]["data"]))
+        comm.on_close(lambda _message: self._closed(comm))
+        comm.send({"id": "hello", "op": "hello"})
+        try:
+            self._hello = await self._elect()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _elect(self) -> dict[str, Any]:
+        """The tab to talk to: the one that ran the cell, else the first that answered."""
+        first: dict[str, Any] = await asyncio.wait_for(self._hellos.get(), _HELLO_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            while not first.get("mine"):
+                first = await asyncio.wait_for(self._hellos.get(), _GRACE)
+        return first
+
+    async def _send(self, data: dict[str, Any], seconds: float) -> dict[str, Any]:
+        id = f"k{next(self._numbers)}"
+        reply = self._replies[id] = asyncio.get_running_loop().create_future()
+        self._comm.send({"id": id, **data})
+        try:
+            answer: dict[str, Any] = await asyncio.wait_for(reply, seconds)
+        finally:
+            self._replies.pop(id, None)
+        if not answer.get("ok"):
+            error = answer.get("error", {})
+            raise BridgeError(str(error.get("message") or error.get("code") or "refused"))
+        return answer
+
+    def _received(self, data: dict[str, Any]) -> None:
+        # On the main thread or a subshell's: state is touched on the loop only.
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._take, data)
+
+    def _take(self, data: dict[str, Any]) -> None:
+        id = data.get("id")
+        if id == "hello":
+            if data.get("ok") and data.get("protocol") == PROTOCOL:
+                self._hellos.put_nowait(data)
+        elif data.get("op") == "stop":
+            self._on_stop(str(data.get("run", "")))
+            self._comm.send({"id": id, "ok": True})
+        elif (reply := self._replies.get(str(id))) and not reply.done():
+            reply.set_result(data)
+
+    def _closed(self, comm: Any) -> None:
+        if comm is self._comm:
+            self._hello = None

@@ -1,0 +1,169 @@
+"""``%agent`` with a word: what there is, what was, what is set."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+
+from ..agent.messages import Reply, UserMessage
+from ..agent.session import Session
+from .options import OPTIONS
+
+if TYPE_CHECKING:
+    from .extension import Extension
+
+__all__ = ["COMMANDS", "command"]
+
+
+def command(extension: Extension, word: str, rest: str) -> None:
+    """Run a command and print what it says."""
+    text = COMMANDS[word][0](extension, rest)
+    if text:
+        print(text)
+
+
+def _session(extension: Extension, name: str = "main") -> Session:
+    session = extension.conversations.sessions.get(name)
+    if session is None:
+        raise UsageError(f"session {name!r} has said nothing yet; start it with an %%agent cell")
+    return session
+
+
+def _status(extension: Extension, _rest: str) -> str:
+    from ..providers.catalog import default_name
+    from ..tools.sandbox import sandbox_status
+
+    app, settings = extension.conversations, extension.settings
+    hello = extension.bridge.hello
+    through = "edits go through it" if hello else "no Cumulus extension answers"
+    lines = [
+        f"model: {settings.model or default_name(app.environ)}",
+        f"root: {app.root}",
+        f"approve: {settings.approve}",
+        f"front end: {hello.get('app', 'unknown')}, {through}",
+        f"somebody is there: {'yes' if extension.host.person else 'no'}",
+        f"sandbox: {sandbox_status(settings.sandbox)}",
+    ]
+    for name, session in app.sessions.items():
+        transcript = session.transcript
+        lines.append(
+            f"session {name}: {transcript.status}, {session.provider.name}, {len(transcript.messages)} messages"
+        )
+    return "\n".join(lines)
+
+
+def _model(extension: Extension, rest: str) -> str:
+    from ..providers.catalog import default_name, resolve
+
+    if rest:
+        provider = resolve(rest, env=extension.conversations.environ)
+        extension.settings.model = rest
+        return f"model: {provider.name} · {provider.host}"
+    return f"model: {extension.settings.model or default_name(extension.conversations.environ)}"
+
+
+def _tools(extension: Extension, rest: str) -> str:
+    from ..tools import builtin_tools
+
+    tools = {tool.name: tool for tool in [*builtin_tools(), *extension.conversations.tools.values()]}
+    if rest:
+        if rest not in tools:
+            raise UsageError(f"there is no tool {rest!r}; `%agent tools` lists them")
+        tool = tools[rest]
+        shape = {"name": tool.name, "description": tool.description, "input_schema": tool.schema()}
+        return json.dumps(shape, indent=2, ensure_ascii=False)
+    rows = []
+    for deferred in (False, True):
+        rows.append("deferred, fetched by tool_search:" if deferred else "always bound:")
+        rows += [f"  {t.name:<18} {t.summary}" for t in tools.values() if t.deferred is deferred]
+    return "\n".join(rows)
+
+
+def _history(extension: Extension, rest: str) -> str:
+    lines = []
+    for message in _session(extension, rest or "main").transcript.messages:
+        if isinstance(message, UserMessage):
+            lines.append(f"you: {message.text}")
+        elif isinstance(message, Reply):
+            calls = "".join(f"\n  → {call.name}" for call in message.calls)
+            lines.append(f"agent: {message.text.strip()}{calls}")
+    return "\n".join(lines)
+
+
+def _usage(extension: Extension, rest: str) -> str:
+    transcript = _session(extension, rest or "main").transcript
+    used = [line["usage"] for line in transcript.lines if line["type"] == "assistant"]
+    total = {key: sum(usage[key] for usage in used) for key in ("input", "cached", "output")}
+    costs = [line["cost"] for line in transcript.lines if line["type"] == "assistant"]
+    cost = "unknown price" if None in costs else f"{sum(costs):.4f} USD"
+    return f"{len(used)} rounds · {total['input']:,} in · {total['cached']:,} cached · {total['output']:,} out · {cost}"
+
+
+def _show(extension: Extension, rest: str) -> str:
+    session = _session(extension)
+    replies = [line for line in session.transcript.lines if line["type"] == "assistant"]
+    if rest and not rest.isdigit():
+        raise UsageError("%agent show takes the number of a round")
+    number = int(rest) if rest else len(replies)
+    if not 1 <= number <= len(replies):
+        raise UsageError(f"there are rounds 1 to {len(replies)}")
+    request = session.request_of(replies[number - 1])
+    body = session.toolbox.redact(session.provider.body(request).decode("utf-8", "replace"))
+    with contextlib.suppress(ValueError):
+        body = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+    reply = json.dumps(replies[number - 1], indent=2, ensure_ascii=False)
+    return f"request of round {number}:\n{body}\n\nreply:\n{reply}"
+
+
+def _reset(extension: Extension, rest: str) -> str:
+    name = rest or "main"
+    extension.stop()
+    extension.conversations.sessions.pop(name, None)
+    return f"session {name!r} starts afresh"
+
+
+def _stop(extension: Extension, _rest: str) -> str:
+    stopped = extension.stop()
+    return f"stopped: {', '.join(stopped)}" if stopped else "nothing is running"
+
+
+def _sessions(extension: Extension, _rest: str) -> str:
+    rows = [f"{name}: {s.transcript.session} (this kernel)" for name, s in extension.conversations.sessions.items()]
+    here = {s.transcript.session for s in extension.conversations.sessions.values()}
+    store = extension.conversations.store
+    for info in store.sessions() if store else ():
+        if info.uuid not in here:
+            rows.append(f"{info.uuid}  {info.notebook or '-'}  {info.prompt[:60]!r}")
+    return "\n".join(rows) or "no conversation yet"
+
+
+def _config(extension: Extension, _rest: str) -> str:
+    rows = [f"{name:<10} {value or '-':<12} {origin}" for name, value, origin in extension.settings.table()]
+    return "\n".join([f"{'setting':<10} {'value':<12} from", *rows])
+
+
+def _help(_extension: Extension, _rest: str) -> str:
+    options = [f"  {', '.join(option.names) + ' ' + option.metavar:<34} {option.help}" for option in OPTIONS]
+    words = [f"  %agent {word:<12} {text}" for word, (_, text) in COMMANDS.items()]
+    return "\n".join(
+        ["%%agent [options] [first words]", "the prompt", "", "options:", *options, "", "commands:", *words]
+    )
+
+
+COMMANDS: dict[str, tuple[Callable[[Any, str], str], str]] = {
+    "status": (_status, "model, folder, front end, conversations"),
+    "model": (_model, "[NAME] the default model; set it"),
+    "tools": (_tools, "[NAME] the tools; one as the model sees it"),
+    "sessions": (_sessions, "conversations of this kernel and stored ones"),
+    "history": (_history, "[SESSION] the conversation so far"),
+    "usage": (_usage, "[SESSION] tokens and cost so far"),
+    "show": (_show, "[N] the exact request and reply of round N"),
+    "reset": (_reset, "[SESSION] start it afresh"),
+    "stop": (_stop, "stop runs in the background"),
+    "config": (_config, "settings and where each came from"),
+    "help": (_help, "this list"),
+}

@@ -1,0 +1,298 @@
+"""``%load_ext cumulus_jupyter``: the magics, and what one kernel keeps for them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import no_var_expand
+
+from ..agent.errors import CumulusError, SettingsError
+from ..agent.messages import RunResult
+from ..app import Conversations
+from ..settings import CumulusAgent
+from . import comms
+from .bridge import Bridge
+from .commands import COMMANDS, command
+from .context import ContextNotes
+from .expand import expand
+from .host import CellContext, KernelHost, current_cell
+from .interrupt import InterruptHandler
+from .options import CellOptions, parse_cell
+from .run import Run
+from .terminal import TerminalHost, TerminalView
+from .view import CellView
+from .widgets import KernelPublisher
+
+__all__ = ["Extension", "load", "unload"]
+
+_NAME = "_cumulus"
+_CELL = re.compile(r"\s*%%agent(?:[ \t](?P<line>.*))?$")
+_LINE = re.compile(r"%agent[ \t]+(?P<line>\S.*)$")
+
+
+class Extension:
+    """What a kernel with the extension holds: settings, conversations, runs under way."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.settings = CumulusAgent(config=shell.config)
+        self.kernel = getattr(shell, "kernel", None)
+        self.bridge = Bridge(_version(), self.stop)
+        host: Any = KernelHost(shell, self.bridge) if self.kernel is not None else TerminalHost(shell)
+        self.host = host
+        self.conversations = Conversations(self.settings, host, Path.cwd())
+        self.runs: dict[str, Run] = {}
+        self.notes = ContextNotes(shell)
+        self.tasks: set[asyncio.Task[Any]] = set()
+
+    # Running -----------------------------------------------------------------------------------------------------
+
+    async def cell(self, line: str, body: str) -> None:
+        """Run a ``%%agent`` cell."""
+        try:
+            options = parse_cell(line, body)
+            options = replace(options, run=replace(options.run, system=self._text(options.run.system)))
+        except SettingsError as error:
+            raise UsageError(str(error)) from None
+        await self._previous(options.session)
+        if self.kernel is not None and self.host.person:
+            self.bridge.start()
+        prompt, shown = (options.prompt, []) if options.raw else expand(options.prompt, self.shell.user_ns)
+        session = self.conversations.open(options.session, options.run, new=options.new)
+        stop = asyncio.Event()
+        handler = InterruptHandler(stop.set)
+        view = self._view(options, session.transcript.session, handler)
+        view.begin(session.provider, stoppable=options.background)
+        for expression, value in shown:
+            view.expanded(expression, value)
+        note = "" if options.no_context else self.notes.note(self.host.place())
+        run = self.runs[options.session] = Run(
+            session, view, self._with_late(options.session, prompt), note, self._save
+        )
+        run.task.add_done_callback(lambda _: self._ended(options, run))
+        self._remember(options, session.transcript.session, prompt)
+        if options.background:
+            view.detach(stoppable=True)
+            return
+        self._save()
+        comms.waiting.append(self.shell.get_parent() if self.kernel is not None else {})
+        try:
+            ended = await run.wait(handler, stop, detach=options.no_wait or not self._clicks_arrive())
+        finally:
+            comms.waiting.pop()
+        if ended:
+            run.raise_for(strict=options.strict)
+
+    def _view(self, options: CellOptions, session: str, handler: InterruptHandler) -> Any:
+        if self.kernel is None:
+            return TerminalView(quiet=options.quiet)
+        run = uuid.uuid4().hex[:8]
+        view = CellView(
+            KernelPublisher(self.shell),
+            session,
+            run,
+            watched=self.host.person,
+            twins=lambda: not self.bridge.connected,
+            quiet=options.quiet,
+        )
+        current_cell.set(CellContext(view, handler, self.host.locate()))
+        return view
+
+    async def _previous(self, name: str) -> None:
+        """One run a session: an open question is closed, a run in the background is waited for."""
+        run = self.runs.get(name)
+        if run is None or run.task.done():
+            return
+        if run.paused.is_set():
+            await run.stop()
+            return
+        print(f"waiting for the run that session {name!r} has in the background; stop it with %agent stop")
+        await asyncio.wait({run.task})
+
+    def _with_late(self, name: str, prompt: str) -> str:
+        """Answers that came after their question had closed stand before the next prompt."""
+        run = self.runs.get(name)
+        if run is None or not run.late:
+            return prompt
+        return "My answers to your earlier questions, which came late: " + "; ".join(run.late) + f"\n\n{prompt}"
+
+    def _ended(self, options: CellOptions, run: Run) -> None:
+        if options.out and run.result is not None:
+            self.shell.user_ns[options.out] = run.result
+        self._save()
+
+    def _save(self) -> None:
+        """Have the front end save: what is shown and not saved is lost when the page is reloaded."""
+        if self.kernel is not None and self.host.person:
+            self._keep(asyncio.ensure_future(_quietly(self._saved())))
+
+    async def _saved(self) -> None:
+        if await self.bridge.ready():
+            await self.bridge.save()
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        # The loop holds tasks weakly: one that nobody holds may vanish before its end.
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _remember(self, options: CellOptions, session: str, prompt: str) -> None:
+        if self.conversations.store is not None:
+            self.conversations.store.note(session, notebook=self.host.place().path, name=options.session, prompt=prompt)
+
+    def _clicks_arrive(self) -> bool:
+        """Whether a widget's message is served while a cell awaits: from ipykernel 7.4 on, whatever the front end."""
+        if self.kernel is None or not self.host.person:
+            return True
+        from ipykernel import version_info
+
+        return tuple(version_info[:2]) >= (7, 4)
+
+    def _text(self, value: str) -> str:
+        if not value.startswith("@"):
+            return value
+        path = self.conversations.root / value[1:]
+        try:
+            return path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(f"--system {value}: {error.strerror or error}") from None
+
+    # Commands ----------------------------------------------------------------------------------------------------
+
+    def stop(self, run: str = "") -> list[str]:
+        """Stop the runs under way (all of them, or the one whose blocks carry this id); names of their sessions."""
+        stopped = []
+        for name, active in self.runs.items():
+            if not active.task.done() and (not run or getattr(active.view, "run", "") == run):
+                active.task.cancel()
+                stopped.append(name)
+        return stopped
+
+    @property
+    def last_result(self) -> RunResult | None:
+        """The result of the run that ended last."""
+        results = [run.result for run in self.runs.values() if run.result is not None]
+        return results[-1] if results else None
+
+
+async def _quietly(work: Any) -> None:
+    """Await what may fail without harm: a save that did not work shows in the front end itself."""
+    try:
+        await work
+    except CumulusError:
+        return
+
+
+# The magics ------------------------------------------------------------------------------------------------------
+
+
+def transform(lines: list[str]) -> list[str]:
+    """Rewrite a ``%%agent`` cell, or a cell that is one ``%agent`` prompt, to an awaited call.
+
+    IPython does not await a magic. Comments and blank lines above are passed over.
+    """
+    first = next((i for i, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")), None)
+    if first is None or not _autoawait():
+        return lines
+    head = lines[first].rstrip("\r\n")
+    if match := _CELL.match(head):
+        return [_awaited(match["line"] or "", "".join(lines[first + 1 :]))]
+    match = _LINE.match(head)
+    alone = not any(line.strip() for line in lines[first + 1 :])
+    if match and alone and match["line"].split()[0] not in COMMANDS:
+        return [_awaited(match["line"], "")]
+    return lines
+
+
+def _awaited(line: str, body: str) -> str:
+    return f"await get_ipython().{_NAME}.cell({line!r}, {body!r})\n"
+
+
+def _autoawait() -> bool:
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    return bool(shell is not None and shell.autoawait)
+
+
+def _magics(extension: Extension) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    @no_var_expand
+    def cell_magic(line: str, cell: str) -> Any:
+        """Run an agent: ``%%agent [options] [first words of the prompt]``; ``%agent help`` lists the options."""
+        return _scheduled(extension, line, cell)
+
+    @no_var_expand
+    def line_magic(line: str) -> Any:
+        """``%agent help`` lists the commands; any other words are a one-line prompt."""
+        word, _, rest = line.strip().partition(" ")
+        if not word:
+            word = "help"
+        if word in COMMANDS:
+            return command(extension, word, rest.strip())
+        return _scheduled(extension, line, "")
+
+    return cell_magic, line_magic
+
+
+def _scheduled(extension: Extension, line: str, cell: str) -> Any:
+    """Without ``await`` (``%autoawait off``, ``run_cell_magic``): as a task on the running loop, else to its end."""
+    work = extension.cell(line, cell)
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+        return None
+    task = loop.create_task(work)
+    extension._keep(task)
+    return task
+
+
+def load(shell: Any) -> None:
+    """Register the magics; again is harmless."""
+    if getattr(shell, _NAME, None) is not None:
+        unload(shell)
+    other = shell.magics_manager.magics["cell"].get("agent")
+    if other is not None:
+        print("cumulus_jupyter: %%agent was another extension's; it is ours now")
+    extension = Extension(shell)
+    setattr(shell, _NAME, extension)
+    cell_magic, line_magic = _magics(extension)
+    shell.register_magic_function(cell_magic, "cell", "agent")
+    shell.register_magic_function(line_magic, "line", "agent")
+    shell.configurables.append(extension.settings)
+    shell.input_transformers_cleanup.append(transform)
+    if extension.kernel is not None:
+        comms.install(extension.kernel)
+
+
+def unload(shell: Any) -> None:
+    """Take the magics away; runs under way are stopped."""
+    extension: Extension | None = getattr(shell, _NAME, None)
+    if extension is None:
+        return
+    extension.stop()
+    extension.notes.close()
+    extension.bridge.close()
+    if extension.conversations.store is not None:
+        extension.conversations.store.close()
+    setattr(shell, _NAME, None)
+    for kind in ("cell", "line"):
+        shell.magics_manager.magics[kind].pop("agent", None)
+    if extension.settings in shell.configurables:
+        shell.configurables.remove(extension.settings)
+    if transform in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(transform)
+    if extension.kernel is not None:
+        comms.uninstall(extension.kernel)
+
+
+def _version() -> str:
+    from .. import __version__
+
+    return __version__

@@ -1,0 +1,1 @@
+"""Notebooks as documents: pure cell operations and the transports that apply them."""

@@ -1,0 +1,153 @@
+"""A conversation as Anthropic's messages, each encoded once, with cache markers that move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..agent.messages import Image, Message, Reply, ToolResult, ToolResults, UserMessage
+from ..agent.tool import Tool
+from .encoding import History, encode, object_schema, result_text, wire_ids
+
+__all__ = ["AnthropicMessages", "encode_deferred", "encode_tool", "marked"]
+
+_MARK = b',"cache_control":{"type":"ephemeral"}}'
+_MARKED_TURNS = 2
+"""Cache markers on messages: the last turn of the user's side, and the one before, where the last request wrote its
+cache entry. The server looks back 20 blocks from a marker, fewer than one round with many calls has."""
+_ID = "a-zA-Z0-9_-"
+_OPENING = {role: b']},{"role":"%b","content":[' % role.encode() for role in ("user", "assistant")}
+
+
+def marked(block: bytes) -> bytes:
+    """The encoded block with a cache marker."""
+    return block[:-1] + _MARK
+
+
+class AnthropicMessages(History):
+    """Encodes messages for one model.
+
+    A reply of this very model goes back block by block as it came; of another's, its text and calls go. ``native``
+    says whether fetched tools are referred to (the server has their definitions) or described.
+    """
+
+    def __init__(self, name: str, *, images: bool) -> None:
+        super().__init__()
+        self._name = name
+        self._parts: list[bytes] = []
+        self._ends: list[int] = []
+        self._side = ""
+        self.native = True
+        self.images = images
+        self.cached = True
+
+    @property
+    def key(self) -> str:
+        """Encodings differ by model and by what the server takes."""
+        return f"messages:{self._name}:{self.native}:{self.images}"
+
+    def __call__(self, messages: Sequence[Message]) -> bytes:
+        """The ``messages`` array, without its brackets."""
+        self.advance(messages)
+        parts = self._parts.copy()
+        if self.cached:
+            for index in self._ends[-_MARKED_TURNS:]:
+                parts[index] = marked(parts[index])
+        if self.owed is not None:
+            parts += [b']},{"role":"user","content":[', self.missing()]
+        return b"".join([*parts, b"]}"]) if parts else b""
+
+    def restart(self) -> None:
+        """Forget all pieces."""
+        self._parts, self._ends, self._side = [], [], ""
+
+    def append(self, piece: bytes, kind: type) -> None:
+        """Add blocks; those of one side that follow one another are one message."""
+        role = "assistant" if kind is Reply else "user"
+        if role == self._side:
+            self._parts.append(b",")
+            if role == "user":
+                self._ends.pop()
+        else:
+            self._parts.append(_OPENING[role] if self._parts else _OPENING[role][3:])
+        if role == "user":
+            self._ends.append(len(self._parts))
+        self._parts.append(piece)
+        self._side = role
+
+    def drop_thinking(self, messages: Sequence[Message]) -> bool:
+        """From now on these replies go back without their thinking; False where none has any."""
+        dropped = False
+        for message in messages:
+            if isinstance(message, Reply) and message.model == self._name and _has_thinking(message.native):
+                rebuilt = _rebuilt(message, wire_ids(message.calls))
+                dropped = dropped or message.encoded.get(self.key) != rebuilt
+                message.encoded[self.key] = rebuilt
+        self.forget()
+        return dropped
+
+    def encode(self, message: Message) -> bytes:
+        """The message's blocks, joined by commas."""
+        if isinstance(message, UserMessage):
+            texts = [text for text in (message.text, message.note) if text.strip()] or ["(nothing)"]
+            return b",".join(encode({"type": "text", "text": text}) for text in texts)
+        writer = message if isinstance(message, Reply) else self.owed
+        foreign = writer is None or writer.model != self._name
+        ids = wire_ids(message.calls, allowed=_ID if foreign else "")
+        if isinstance(message, ToolResults):
+            return b",".join(self._result(id, result) for id, result in zip(ids, message.results, strict=True))
+        return (
+            _echoed(message.native, ids) if not foreign and isinstance(message.native, list) else _rebuilt(message, ids)
+        )
+
+    def _result(self, id: str, result: ToolResult | None) -> bytes:
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": id, "content": result_text(result)}
+        if result is None or not result.ok:
+            block["is_error"] = True
+        elif self.native and (fetched := result.details.get("fetched")):
+            # The definitions are the result: beside them, text would say the same twice.
+            block["content"] = [{"type": "tool_reference", "tool_name": name} for name in fetched]
+        if result is not None and any(isinstance(part, Image) for part in result.content):
+            block["content"] = [self._part(part) for part in result.content if part]
+        return encode(block)
+
+    def _part(self, part: str | Image) -> dict[str, Any]:
+        if isinstance(part, str):
+            return {"type": "text", "text": part}
+        if not self.images:
+            return {"type": "text", "text": "(a picture was left out: this model takes none)"}
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+        return {"type": "image", "source": source}
+
+
+def encode_tool(tool: Tool) -> bytes:
+    """A tool's definition."""
+    return encode({"name": tool.name, "description": tool.description, "input_schema": object_schema(tool.schema())})
+
+
+def encode_deferred(tool: Tool) -> bytes:
+    """A tool's definition that enters the context only where a result refers to it."""
+    return encode_tool(tool)[:-1] + b',"defer_loading":true}'
+
+
+def _echoed(native: list[dict[str, Any]], ids: list[str]) -> bytes:
+    """The blocks as they came, without empty texts, which the server sends but does not take."""
+    numbered = iter(ids)
+    blocks = []
+    for block in native:
+        if block["type"] == "text" and not block["text"].strip():
+            continue
+        blocks.append(encode({**block, "id": next(numbered)} if block["type"] == "tool_use" else block))
+    return b",".join(blocks)
+
+
+def _rebuilt(reply: Reply, ids: list[str]) -> bytes:
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text.strip() else []
+    for id, call in zip(ids, reply.calls, strict=True):
+        blocks.append({"type": "tool_use", "id": id, "name": call.name or "unknown", "input": call.arguments or {}})
+    return b",".join(map(encode, blocks))
+
+
+def _has_thinking(native: Any) -> bool:
+    kinds = ("thinking", "redacted_thinking")
+    return isinstance(native, list) and any(block.get("type") in kinds for block in native)

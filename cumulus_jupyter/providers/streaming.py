@@ -1,0 +1,204 @@
+"""What both wires share: ask, decode, fold, and say plainly what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from ..agent.errors import ProviderError
+from ..agent.events import TextDelta, ThinkingDelta
+from ..agent.messages import Image, Reply, StopReason, ToolResults
+from ..agent.provider import ModelFacts, Request
+from .accumulate import StreamFault
+from .failures import Refusal, Target, incomplete, network_error, refused, stream_error
+from .limits import read_limits
+from .sse import DamagedStream, EventDecoder, NotAStream, decode_object
+from .transport import Transport
+
+__all__ = ["Folding", "WireProvider"]
+
+_IMAGE_TOKENS = 1_500
+_DRAIN = 0.5
+"""Seconds for the end of a response whose reply is whole, so that its connection can be used again."""
+
+
+class Folding(Protocol):
+    """A reply in the making."""
+
+    def take(self, event: dict[str, Any]) -> Sequence[TextDelta | ThinkingDelta]:
+        """Take an event; gives what of it is to be shown. Raises :class:`StreamFault` for an error in it."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Nothing more will come, though the connection may stay open."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """The server said why the reply ended."""
+        ...
+
+    def doubt(self) -> str:
+        """Why the reply can't be meant as it is; usually empty."""
+        ...
+
+    def end(self, model: str, estimate: Callable[[], int]) -> tuple[list[TextDelta | ThinkingDelta], Reply]:
+        """The reply, and what of it is still to be shown."""
+        ...
+
+
+class WireProvider:
+    """A model behind an HTTP API that streams events; subclasses know one wire each.
+
+    What a server refuses is learned: a parameter that it does not know is left out from then on, a limit that it names
+    holds for the session.
+    """
+
+    notice = ""
+
+    def __init__(self, target: Target, facts: ModelFacts, transport: Transport) -> None:
+        self.name = target.name
+        self.host = target.host
+        self.facts = facts
+        self._target = target
+        self._transport = transport
+        self._shared_window = False
+        self._doubted: tuple[int, int] | None = None
+
+    async def stream(self, request: Request) -> AsyncGenerator[TextDelta | ThinkingDelta | Reply, None]:
+        """Send the request and stream the reply."""
+        body, response = await self._open(request)
+        fold, decoder = self._folding(request), EventDecoder()
+        chunks = response.aiter_bytes()
+        try:
+            async for chunk in chunks:
+                for event in decoder.feed(chunk):
+                    for delta in fold.take(event):
+                        yield delta
+                if decoder.done or fold.closed:
+                    break
+            else:
+                for event in decoder.finish():
+                    for delta in fold.take(event):
+                        yield delta
+            await _drain(chunks)
+        except StreamFault as fault:
+            raise stream_error(self._target, fault.error) from None
+        except DamagedStream as error:
+            raise incomplete(self._target, f"it sent something unreadable: {error}") from None
+        except NotAStream as error:
+            raise refused(self._target, Refusal(404, {}, str(error)), None) from None
+        except sys.modules["httpx2"].HTTPError as error:
+            raise network_error(self._target, error) from None
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise incomplete(self._target, f"it sent an event of an unknown shape ({error!r})") from error
+        finally:
+            await response.aclose()
+        self._check(fold, decoder.done, request)
+        shown, reply = fold.end(self.name, lambda: _estimate(request, body))
+        for delta in shown:
+            yield delta
+        if not request.allow_calls and reply.calls:
+            reply.calls, reply.native, reply.stop = [], None, StopReason.END
+        yield reply
+
+    def body(self, request: Request) -> bytes:
+        """The exact bytes that ``stream`` would send."""
+        raise NotImplementedError
+
+    def _folding(self, request: Request) -> Folding:
+        raise NotImplementedError
+
+    def _adapt(self, text: str, request: Request) -> bool:
+        """Change what a refusal complains about; False where it is nothing that can be changed."""
+        raise NotImplementedError
+
+    async def models(self) -> list[str]:
+        """The names of the models that the server offers. Raises :class:`ProviderError`."""
+        try:
+            value = decode_object(await self._transport.get(self._models_path))
+        except Refusal as refusal:
+            raise refused(self._target, refusal, None) from None
+        return [str(entry["id"]) for entry in (value or {}).get("data", ()) if "id" in entry]
+
+    _models_path = "/models"
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self._transport.close()
+
+    async def _open(self, request: Request) -> tuple[bytes, Any]:
+        """Send the request, changed until the server takes it; each change happens once."""
+        while True:
+            body = self.body(request)
+            try:
+                return body, await self._transport.open(body)
+            except Refusal as refusal:
+                if not (refusal.status in (400, 404, 422) and self._adapt(refusal.text, request)):
+                    raise self._refused(refusal, request) from None
+
+    def _refused(self, refusal: Refusal, request: Request) -> ProviderError:
+        asked = self._budget(request)
+        limits = read_limits(refusal.text, asked) if refusal.status in (400, 413, 422, 500) else None
+        if limits is not None:
+            self._shared_window = self._shared_window or limits.shared
+            ceiling = limits.ceiling if limits.ceiling and not limits.shared else self.facts.ceiling
+            self.facts = replace(
+                self.facts,
+                ceiling=min(self.facts.ceiling, ceiling),
+                window=min(self.facts.window, limits.window or self.facts.window),
+            )
+        return refused(self._target, refusal, limits)
+
+    def _budget(self, request: Request) -> int:
+        """Tokens to ask for: where reply and conversation share the window, what is left of it."""
+        asked = min(request.max_tokens, self.facts.ceiling)
+        if not self._shared_window:
+            return asked
+        used, later = 0, 0
+        for message in reversed(request.messages):
+            if isinstance(message, Reply) and message.usage.input:
+                used = message.usage.input + message.usage.output
+                break
+            later += sum(map(len, message.encoded.values()))
+        left = self.facts.window - used - later // 3
+        return min(asked, max(left, 1_024)) if used else asked
+
+    def _check(self, fold: Folding, done: bool, request: Request) -> None:
+        """Raise for a reply that is not whole. One that is merely odd is asked for again, once."""
+        if not (fold.finished or done):
+            raise incomplete(self._target, "its stream ended early")
+        reason = fold.doubt()
+        asked = (id(request.messages), len(request.messages))
+        if not reason or self._doubted == asked:
+            self._doubted = None
+            return
+        self._doubted = asked
+        raise incomplete(self._target, reason)
+
+
+def _estimate(request: Request, body: bytes) -> int:
+    """Tokens read, where the server did not count them: a quarter of the bytes, pictures apart."""
+    images = [
+        part
+        for message in request.messages
+        if isinstance(message, ToolResults)
+        for result in message.results
+        if result is not None
+        for part in result.content
+        if isinstance(part, Image)
+    ]
+    return (len(body) - sum(len(image.data) for image in images)) // 4 + len(images) * _IMAGE_TOKENS
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    try:
+        async with asyncio.timeout(_DRAIN):
+            async for _ in chunks:
+                pass
+    except TimeoutError:
+        pass

@@ -1,0 +1,41 @@
+"""The tools that every agent has, as plain functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..agent.tool import Tool
+
+__all__ = ["builtin_tools"]
+
+
+def builtin_tools() -> list[Tool]:
+    """The built-in tools, eager ones first in the order that a model sees them."""
+    from .ask import ask_user_question
+    from .files import edit_file, read_file, write_file
+    from .notebook import notebook_edit, notebook_read
+    from .python import run_python
+    from .results import read_result
+    from .search import list_files, search_files
+    from .shell import run_shell
+    from .todo import update_todos
+    from .tool_search import tool_search
+    from .variables import inspect_variables
+
+    return [
+        read_file,
+        write_file,
+        edit_file,
+        list_files,
+        search_files,
+        run_python,
+        ask_user_question,
+        update_todos,
+        tool_search,
+        notebook_read,
+        notebook_edit,
+        run_shell,
+        inspect_variables,
+        read_result,
+    ]

@@ -1,0 +1,89 @@
+import { everySecond, secondsSince } from '../clock';
+import { el, prose, setText } from '../dom';
+import { clockTime, duration, grouped } from '../figures';
+import type { ToolBlock, ToolStatus } from '../protocol';
+import { View } from './view';
+
+const MARKS: Partial<Record<ToolStatus, [mark: string, label: string]>> = {
+  running: ['●', 'running'],
+  waiting: ['‖', 'waiting'],
+  ok: ['✓', 'done'],
+  error: ['✗', 'failed'],
+  denied: ['⊘', 'denied'],
+  stopped: ['⊘', 'stopped']
+};
+const GAP = /^(\[\.\.\. [\d,. ]+ (?:characters?|elements?|lines?) omitted \.\.\.\])$/m;
+
+/** One tool call: a line on the rail that opens to its arguments and its result. */
+export class ToolView extends View {
+  private readonly mark = el('span', 'cu-mark');
+  private readonly what = el('span', 'cu-what');
+  private readonly aside = el('span', 'cu-aside');
+  private readonly args = el('pre', 'cu-arguments');
+  private readonly result = el('pre', 'cu-result');
+  private readonly tail = el('pre', 'cu-tail');
+  private readonly details: HTMLDetailsElement;
+  private stopClock: (() => void) | undefined;
+
+  constructor() {
+    super();
+    this.addClass('cu-rail');
+    this.mark.setAttribute('role', 'img');
+    const summary = el('summary', 'cu-line', this.mark, this.what, this.aside);
+    summary.dataset['lmSuppressShortcuts'] = 'true';
+    this.details = el('details', 'cu-details', summary, el('div', 'cu-io', this.args, this.result));
+    this.node.append(this.details, this.tail);
+    this.details.addEventListener('toggle', () => {
+      this.tail.hidden = this.details.open || this.tail.textContent === '';
+    });
+  }
+
+  draw(block: ToolBlock): void {
+    const [mark, label] = MARKS[block.status] ?? ['·', block.status];
+    setText(this.mark, mark);
+    this.mark.dataset['status'] = block.status;
+    this.mark.setAttribute('aria-label', label);
+    this.drawWhat(block);
+    setText(this.args, block.arguments);
+    this.drawResult(block.result);
+    setText(this.tail, block.state === 'open' ? (block.tail ?? '').trimEnd() : '');
+    this.tail.hidden = this.details.open || this.tail.textContent === '';
+    this.stopClock?.();
+    this.stopClock = undefined;
+    if (block.status === 'running' && block.state === 'open' && block.started !== undefined) {
+      const { started } = block;
+      this.stopClock = everySecond(() => {
+        setText(this.aside, asideText(block, `running · ${clockTime(secondsSince(started))}`));
+      });
+    } else {
+      setText(this.aside, asideText(block, block.seconds === null ? '' : duration(block.seconds)));
+    }
+  }
+
+  override dispose(): void {
+    this.stopClock?.();
+    super.dispose();
+  }
+
+  private drawWhat(block: ToolBlock): void {
+    const object = block.object_kind === 'code' ? el('code', '', block.object) : prose('', block.object);
+    object.dir = block.object_kind === 'code' ? 'ltr' : 'auto';
+    const note = block.note ? [' — ', prose('', block.note)] : [];
+    this.what.replaceChildren(prose('', block.verb), ' ', object, ...note);
+    this.what.title = `${block.name}: ${block.object}`.slice(0, 400);
+  }
+
+  private drawResult(result: string): void {
+    if (this.result.textContent !== result) {
+      const pieces = result.split(GAP);
+      this.result.replaceChildren(...pieces.map((piece, index) => (index % 2 ? el('span', 'cu-gap', piece) : piece)));
+    }
+  }
+}
+
+/** Window figure, what the tool says of itself, time: each once, also when `aside` already holds one of them. */
+function asideText(block: ToolBlock, time: string): string {
+  const { window } = block;
+  const shown = window ? `${grouped(window.shown)} of ${grouped(window.total)} characters` : '';
+  return [shown, block.aside, time].filter((part, i) => part && (i === 1 || !block.aside.includes(part))).join(' · ');
+}

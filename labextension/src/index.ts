@@ -1,0 +1,38 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { Bridge } from './bridge';
+import { highlightAgentCells } from './highlight';
+import { serveForms } from './keyboard';
+import { showEveryOutput } from './outputs';
+import { rendererFactory } from './renderer';
+
+const RANK = 0; // before text/html, behind live widgets
+
+/** Pages without notebooks (Notebook 7's file list, a console) get the renderer alone. */
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'cumulus-jupyter:plugin',
+  description: 'Draws agent blocks and serves the kernel the live notebook.',
+  autoStart: true,
+  requires: [IRenderMimeRegistry],
+  optional: [INotebookTracker],
+  activate: (app: JupyterFrontEnd, rendermime: IRenderMimeRegistry, tracker: INotebookTracker | null) => {
+    const bridge = tracker && new Bridge(app, tracker, rendermime);
+    const stop = (run: string, node: HTMLElement): Promise<boolean> =>
+      bridge?.stop(run, node) ?? Promise.resolve(false);
+    rendermime.addFactory(rendererFactory(rendermime, stop), RANK);
+    serveForms();
+
+    const open = async (panel: NotebookPanel): Promise<void> => {
+      bridge?.watch(panel);
+      await panel.context.ready;
+      highlightAgentCells(panel, model => {
+        showEveryOutput(panel, model);
+      });
+    };
+    tracker?.forEach(panel => void open(panel));
+    tracker?.widgetAdded.connect((_, panel) => void open(panel));
+  }
+};
+
+export default plugin;

@@ -1,0 +1,103 @@
+/**
+ * Question forms are ipywidgets with the class `cu-form` on their root. Three things only the page can do for them:
+ * keep JupyterLab's command keys out, submit on Enter, and hand the focus over and back.
+ */
+
+const CONTROLS = 'input, button, select, textarea, [tabindex]';
+const FIRST = 'input:not([type=hidden]):enabled, select:enabled, textarea:enabled';
+
+let groups = 0;
+const greeted = new WeakSet<Element>();
+/** The notebook whose form has the focus, and that form. */
+let held: { form: Element; notebook: Element | null } | null = null;
+
+export function serveForms(): void {
+  new MutationObserver(onMutations).observe(document.body, { childList: true, subtree: true });
+  document.addEventListener('keydown', onKeydown, { capture: true });
+  document.addEventListener('focusin', event => {
+    const form = (event.target as Element).closest('.cu-form');
+    held = form && { form, notebook: form.closest('.jp-Notebook') };
+  });
+}
+
+function onMutations(records: MutationRecord[]): void {
+  const forms = new Set<Element>();
+  for (const { addedNodes } of records) {
+    for (const node of addedNodes) {
+      if (node instanceof Element) {
+        const around = node.closest('.cu-form');
+        (around ? [around] : node.querySelectorAll('.cu-form')).forEach(form => forms.add(form));
+      }
+    }
+  }
+  forms.forEach(form => {
+    form.querySelectorAll<HTMLElement>(CONTROLS).forEach(keepCommandKeysOut);
+    form.querySelectorAll('.widget-radio-box').forEach(groupRadios);
+    focusFirst(form);
+  });
+  handFocusBack();
+}
+
+/** On each control: JupyterLab looks from the focused element upwards, so a mark on the form would come too late. */
+function keepCommandKeysOut(control: HTMLElement): void {
+  control.dataset['lmSuppressShortcuts'] = 'true';
+}
+
+/** ipywidgets gives its radios no name, so that Tab would stop at each and arrows would not choose. */
+function groupRadios(box: Element): void {
+  const radios = [...box.querySelectorAll<HTMLInputElement>('input[type=radio]')];
+  const name = radios.find(radio => radio.name)?.name ?? `cu-radios-${(groups += 1)}`;
+  radios.forEach(radio => {
+    radio.name = name;
+  });
+}
+
+/** Once a form, and when a page of it turns under the focus; never away from where the person types. */
+function focusFirst(form: Element): void {
+  const lostFocus = held?.form === form && document.activeElement === document.body;
+  const chosen = form.querySelector<HTMLElement>('input[type=radio]:checked:enabled');
+  const first = chosen ?? form.querySelector<HTMLElement>(FIRST);
+  if (!first || !form.isConnected || (greeted.has(form) && !lostFocus)) {
+    return;
+  }
+  greeted.add(form);
+  requestAnimationFrame(() => {
+    const { activeElement } = document;
+    const cell = form.closest('.jp-Cell');
+    if (activeElement === document.body || (activeElement && cell?.contains(activeElement))) {
+      first.focus({ preventScroll: true });
+    }
+  });
+}
+
+/** A form that is replaced by its answer drops the focus on the body, where JupyterLab's keys are dead. */
+function handFocusBack(): void {
+  if (!held || held.form.isConnected) {
+    return;
+  }
+  const { notebook } = held;
+  held = null;
+  if (document.activeElement === document.body) {
+    notebook?.querySelector<HTMLElement>('.jp-Cell.jp-mod-active')?.focus({ preventScroll: true });
+  }
+}
+
+function onKeydown(event: KeyboardEvent): void {
+  const { target } = event;
+  if (event.key !== 'Enter' || event.isComposing || !(target instanceof HTMLElement)) {
+    return;
+  }
+  const oneLine = target instanceof HTMLInputElement && !event.altKey;
+  const anywhere = (event.ctrlKey || event.metaKey) && !(target instanceof HTMLButtonElement);
+  const form = target.closest('.cu-form');
+  if (!form || !(oneLine || anywhere)) {
+    return;
+  }
+  const answers = [...form.querySelectorAll<HTMLButtonElement>('.cu-answer')];
+  const answer = answers.find(each => !each.disabled && each.offsetParent !== null);
+  if (answer) {
+    event.preventDefault();
+    event.stopPropagation();
+    answer.click();
+  }
+}
