@@ -16,7 +16,8 @@ lab: $(DEMO_INSTALLED)
 
 test: check
 	$(BIN)/python -m pytest -m "not long"
-	$(BIN)/python -m pytest --nbval-lax notebooks -p no:cacheprovider
+	rm -rf build/nbval && mkdir -p build/nbval && cp notebooks/*.ipynb notebooks/*.csv build/nbval
+	$(BIN)/python -m pytest --nbval-lax --rootdir build/nbval build/nbval
 
 test-all: test test-long
 

@@ -22,7 +22,7 @@ from .agent.errors import (
 
 if TYPE_CHECKING:
     from .app import Agent
-    from .tools.function import tool
+    from .usertools import tool
 
 __all__ = [
     "Agent",
@@ -41,7 +41,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_LATER = {"Agent": ".app", "tool": ".tools.function"}
+_LATER = {"Agent": ".app", "tool": ".usertools"}
 
 
 def __getattr__(name: str) -> Any:

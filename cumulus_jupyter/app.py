@@ -25,6 +25,7 @@ from .prompts import system_prompt
 from .script import ScriptHost
 from .settings import CumulusAgent
 from .store import Store, data_folder
+from .usertools import given_tools, registered
 
 __all__ = ["Agent", "Conversations", "RunOptions", "compose"]
 
@@ -54,10 +55,11 @@ class Conversations:
     settings: CumulusAgent
     host: Host
     root: Path
-    tools: dict[str, Tool] = field(default_factory=dict)
+    tools: Mapping[str, Tool] = field(default_factory=lambda: registered)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     sessions: dict[str, Session] = field(default_factory=dict)
     store: Store | None = None
+    _told: dict[str, set[str]] = field(default_factory=dict)
 
     def open(self, name: str, options: RunOptions, *, new: bool = False) -> Session:
         """The named conversation, made ready for a run with these options."""
@@ -78,7 +80,16 @@ class Conversations:
             system=old.system if old else None,
         )
         self.sessions[name] = session
+        session.news = self._news(transcript.session, session.toolbox, first=old is None)
         return session
+
+    def _news(self, uuid: str, toolbox: Toolbox, *, first: bool) -> str:
+        """Tools that came since the system prompt listed them: it stays as it is, so a note tells them."""
+        known = self._told.setdefault(uuid, set())
+        new = [tool for tool in toolbox.deferred if tool.name not in known and not first]
+        known.update(toolbox.tools)
+        lines = [f"- {tool.name}: {tool.summary}" for tool in new]
+        return "\n".join(["<new-deferred-tools>", *lines, "</new-deferred-tools>"]) if lines else ""
 
     def _stored(self, redact: Redactor) -> Store:
         if self.store is None:
@@ -242,7 +253,7 @@ class Agent:
             place.absolute(),
             options,
             transcript=store.create() if store else Transcript(),
-            added=[_as_tool(item) for item in tools],
+            added=given_tools(tools),
             redact=redact,
             base_url=base_url,
             api_key=api_key,
@@ -280,11 +291,3 @@ class Agent:
         if strict and result.status is not Status.DONE:
             raise AgentError(f"the run ended {result.status}: {result.error or 'see its text'}")
         return result
-
-
-def _as_tool(item: Any) -> Tool:
-    from .tools.function import tool
-
-    made = item if isinstance(item, Tool) else tool(item)
-    assert isinstance(made, Tool)
-    return made

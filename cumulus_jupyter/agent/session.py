@@ -6,7 +6,7 @@ import traceback
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from .errors import CumulusError, ProviderError
+from .errors import CumulusError
 from .events import Answered, Event, Finished
 from .loop import Limits, run
 from .messages import Answer, Ask, RunResult, Status, ToolResult
@@ -32,10 +32,13 @@ class Session:
         self.toolbox = toolbox
         self.limits = limits
         self.system = system
+        self.news = ""
+        """Changes of the tool set, told behind the next prompt."""
 
     async def stream(self, prompt: str, note: str = "") -> AsyncGenerator[Event, None]:
         """Start a run with the person's prompt; the last event is :class:`Paused` or :class:`Finished`."""
         self.close_open_calls("interrupted: the person went on. Effects may have happened.")
+        note, self.news = "\n".join(part for part in (note, self.news) if part), ""
         self.transcript.user(prompt, note, model=self.provider.name)
         async with aclosing(self.resume()) as events:
             async for event in events:
@@ -47,8 +50,8 @@ class Session:
             async with aclosing(run(self.transcript, self.provider, self.toolbox, self.limits, self.system)) as events:
                 async for event in events:
                     yield event
-        except ProviderError as error:
-            yield Finished(self.transcript.end(Status.FAILED, str(error)))
+        except CumulusError as error:
+            yield Finished(self.failed(error))
 
     def answer(self, ask: Ask, answer: Answer) -> Answered:
         """Settle an open question or approval; the first answer counts."""

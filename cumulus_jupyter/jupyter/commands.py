@@ -46,7 +46,7 @@ def _status(extension: Extension, _rest: str) -> str:
         f"approve: {settings.approve}",
         f"front end: {hello.get('app', 'unknown')}, {through}",
         f"somebody is there: {'yes' if extension.host.person else 'no'}",
-        f"sandbox: {sandbox_status(settings.sandbox)}",
+        f"sandbox: {sandbox_status(settings.sandbox, app.root)}",
     ]
     for name, session in app.sessions.items():
         transcript = session.transcript

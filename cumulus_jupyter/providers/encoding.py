@@ -163,4 +163,4 @@ def result_text(result: ToolResult | None) -> str:
     """A result's text parts; never empty, since servers refuse that."""
     if result is None:
         return _MISSING
-    return result.text or ("(no text)" if result.content else "(no output)")
+    return result.text or ("(no text)" if any(result.content) else "(no output)")

@@ -101,8 +101,9 @@ class Transport:
         http = sdk.DefaultAsyncHttpxClient(timeout=timeout)
         client = self._make(sdk, {"max_retries": 0, "timeout": timeout, "http_client": http})
         own = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
-        merged = httpx2.Headers({**http.headers, **own, "Accept": "text/event-stream"})
-        self._headers = httpx2.Headers({k: v for k, v in merged.items() if k not in self._omitted})
+        headers = httpx2.Headers(http.headers)
+        headers.update({**own, "Accept": "text/event-stream"})
+        self._headers = httpx2.Headers({k: v for k, v in headers.items() if k not in self._omitted})
         self._base = str(client.base_url).rstrip("/")
         self._url = httpx2.URL(self._base + self._path)
         self._extensions = {"timeout": timeout.as_dict()}

@@ -139,6 +139,7 @@ def write_file(
     if real.suffix == ".ipynb":
         _check_notebook(content, exists=before is not None)
     old = _old_text(before)
+    content = content.removeprefix("\ufeff") if old.bom else content
     crlf = old.text.count("\r\n")
     keeps_crlf = bool(crlf) and crlf == old.text.count("\n") and "\n" in content and "\r" not in content
     data = old.encode(content.replace("\n", "\r\n") if keeps_crlf else content)
@@ -155,8 +156,13 @@ def write_file(
 
 
 def _old_text(before: bytes | None) -> textfile.Text:
-    """How the old file was written; of a binary one nothing is kept."""
-    return textfile.Text("") if before is None or textfile.is_binary(before[:HEAD]) else textfile.decode(before)
+    """How the old file was written; of one that is no text nothing is kept."""
+    if before is None or textfile.is_binary(before[:HEAD]):
+        return textfile.Text("")
+    try:
+        return textfile.decode(before)
+    except ToolError:  # it breaks the encoding that it announces
+        return textfile.Text("")
 
 
 def _check_notebook(content: str, *, exists: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from ..agent.errors import BridgeError, ToolError
 from ..agent.host import LiveNotebook
-from ..agent.tool import LARGE_CAP, Access, Output, ToolContext
+from ..agent.tool import DEFAULT_CAP, LARGE_CAP, Access, Output, ToolContext
 from ..agent.transcript import Transcript
 from ..notebook.cells import (
     CellView,
@@ -78,7 +78,7 @@ async def notebook_read(
     return Output([told, *images] if images else told, details)
 
 
-@tool(deferred=True, access=_edit_access, locks=_locks)
+@tool(deferred=True, cap=DEFAULT_CAP, access=_edit_access, locks=_locks)
 async def notebook_edit(
     ctx: ToolContext,
     operation: Annotated[Operation, "what to do"],

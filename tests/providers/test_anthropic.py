@@ -73,7 +73,7 @@ def test_deferred_tools_are_referred_to(serve: Any, provider: Any, calls: Calls)
 def test_a_server_without_deferral_gets_fetched_tools_appended(
     words: str, serve: Any, provider: Any, calls: Calls
 ) -> None:
-    """A refusal of deferral turns it off for good: fetched tools stand behind the eager ones, their text in the result."""
+    """A refusal of deferral turns it off for good: fetched tools stand behind the eager ones, described in text."""
 
     def strict(asked: Asked) -> Turn:
         text = asked.body.decode()
@@ -124,7 +124,7 @@ def test_a_server_without_caching_gets_no_markers(serve: Any, provider: Any) -> 
 
 
 def test_results_failures_pictures_and_notes(serve: Any, provider: Any, calls: Calls) -> None:
-    """Failed results are marked, pictures go inside their result, notes with their own prompt, texts are never empty."""
+    """Failed results are marked, pictures go inside their result, notes with their prompt, texts are never empty."""
     picture = [Image("image/png", "aGk="), "seen"]
     tools = [
         calls.tool("look", result=lambda: Output(picture)),

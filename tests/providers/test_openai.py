@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cumulus_jupyter.agent.errors import ProviderError
 from cumulus_jupyter.agent.loop import Limits
 from cumulus_jupyter.agent.messages import Image, Reply, Status, ToolCall, ToolResult, ToolResults, UserMessage
 from cumulus_jupyter.agent.provider import Request
@@ -37,18 +38,17 @@ def refusing(words: str, when: Callable[[dict[str, Any]], bool]) -> Callable[[As
     ("words", "when"),
     [
         (
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'.",
             lambda body: "max_tokens" in body,
         ),
         ("stream_options: Extra inputs are not permitted", lambda body: "stream_options" in body),
         ("Unrecognized request argument supplied: reasoning_effort", lambda body: "reasoning_effort" in body),
     ],
 )
-def test_a_refused_parameter_is_changed_once_and_for_good(words: str, when: Any, serve: Any) -> None:
+def test_a_refused_parameter_is_changed_once_and_for_good(words: str, when: Any, serve: Any, provider: Any) -> None:
     """The next request goes without what was refused, and so does every later one."""
     server = serve(*[refusing(words, when)] * 9)
-    model = resolve("gpt-5-test", env={}, overrides=None) if False else resolve("openai/gpt-5-test", env=server.env())
-    ran = converse(model, ["a", "b"], limits=Limits(effort="high"))
+    ran = converse(provider(server, "openai/gpt-5-test"), ["a", "b"], limits=Limits(effort="high"))
     assert [result.status for result in ran.results] == [Status.DONE] * 2
     assert len(server.asked) == 3
     assert "reasoning_effort" in server.bodies[0]
@@ -176,36 +176,32 @@ def test_texts_that_utf8_cannot_hold(serve: Any, provider: Any) -> None:
 
 
 def test_a_shared_window(serve: Any, provider: Any) -> None:
-    """Where reply and conversation share the window, the refusal's numbers give what is left, and it is minded later."""
+    """Where reply and conversation share the window, the refusal's numbers give what is left, and it stays minded."""
     window = 40_960
 
     def small(asked: Asked) -> Turn:
-        used = 500 * len(asked.json["messages"])
-        limit = asked.json["max_tokens"]
-        if used + limit > window:
-            words = (
-                f"'max_tokens' is too large: {limit}. This model's maximum context length is {window} tokens and your "
-                f"request has {used} input tokens ({limit} > {window} - {used})."
-            )
-            return Turn(status=400, body=json.dumps({"error": {"message": words}}).encode())
-        return Turn("ok", usage=(used, 40))
+        used, limit = len(asked.body) // 4, asked.json["max_tokens"]
+        if used + limit <= window:
+            return Turn("ok", usage=(used, 40))
+        words = (
+            f"'max_tokens' is too large: {limit}. This model's maximum context length is {window} tokens and your "
+            f"request has {used} input tokens ({limit} > {window} - {used})."
+        )
+        return Turn(status=400, body=json.dumps({"error": {"message": words}}).encode())
 
     server = serve(*[small] * 99)
     model = provider(server, CHAT)
-    request = Request("", [UserMessage("x" * 60)] * 60, [], [], 16_384)
-    import asyncio
-
-    from cumulus_jupyter.agent.retrying import stream
-
-    async def go(request: Request) -> Reply:
-        return [item async for item in stream(model, request)][-1]  # type: ignore[return-value]
-
-    async def twice() -> None:
-        reply = await go(request)
-        await go(Request("", [*request.messages, reply, UserMessage("more")], [], [], 16_384))
-        await model.close()
-
-    asyncio.run(twice())
-    assert [body["max_tokens"] for body in server.bodies][:2] == [16_384, window - 30_000]
-    assert len(server.asked) == 3
+    ran = converse(model, ["x" * 120_000, "more", "and more"])
+    assert [result.status for result in ran.results] == [Status.DONE] * 3
+    assert len(server.asked) == 4
     assert model.facts.window == window
+
+
+def test_a_conversation_that_is_too_long(serve: Any, provider: Any) -> None:
+    """Where the conversation itself does not fit, the error says so in a form that a program can tell."""
+    words = "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
+    server = serve(Turn(status=400, body=json.dumps({"error": {"message": words}}).encode()))
+    model = provider(server, CHAT)
+    with pytest.raises(ProviderError, match="too long") as caught:
+        ask(model, Request("", [UserMessage("x")], [], [], 100))
+    assert (caught.value.overflow, caught.value.retryable, model.facts.window) == (True, False, 8_192)

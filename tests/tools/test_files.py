@@ -145,6 +145,16 @@ def test_replacing_keeps_byte_order_mark_and_encoding(bench: Bench) -> None:
     assert path.read_bytes() == "\ufeffé\n".encode("utf-16-le")
 
 
+def test_a_mark_in_the_content_is_not_doubled_and_a_broken_file_can_be_replaced(bench: Bench) -> None:
+    path = put(bench, "a.txt", b"\xef\xbb\xbfa\n")
+    bench.text("write_file", path="a.txt", content="\ufeffb\n")
+    assert path.read_bytes() == b"\xef\xbb\xbfb\n"
+    path.write_bytes(b"\xff\xfea")
+    assert "is not" in bench.refusal("edit_file", path="a.txt", old="a", new="b")
+    bench.text("write_file", path="a.txt", content="b\n")
+    assert path.read_bytes() == b"b\n"
+
+
 def test_a_write_that_changes_nothing_says_so(bench: Bench) -> None:
     path = put(bench, "a.txt", "same\n")
     before = path.stat().st_mtime_ns

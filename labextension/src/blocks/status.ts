@@ -63,9 +63,7 @@ export class StatusView extends View {
   }
 
   private drawLive(block: StatusBlock): void {
-    if (this.stopButton.textContent === 'Stop' || !block.stoppable) {
-      setText(this.activity, block.activity ?? WORDS[block.status]);
-    }
+    setText(this.activity, block.activity ?? WORDS[block.status]);
     this.node.dataset['status'] = block.status;
     this.stopButton.hidden = !block.stoppable;
     if (!this.node.contains(this.live)) {
