@@ -15,6 +15,7 @@ from IPython.core.magic import no_var_expand
 
 from ..agent.errors import CumulusError, SettingsError
 from ..agent.messages import RunResult
+from ..agent.session import Session
 from ..app import Conversations
 from ..settings import CumulusAgent
 from . import comms
@@ -68,7 +69,7 @@ class Extension:
         session = self.conversations.open(options.session, options.run, new=options.new)
         stop = asyncio.Event()
         handler = InterruptHandler(stop.set)
-        view = self._view(options, session.transcript.session, handler)
+        view = self._view(options, session, handler)
         view.begin(session.provider, stoppable=options.background)
         for expression, value in shown:
             view.expanded(expression, value)
@@ -90,19 +91,20 @@ class Extension:
         if ended:
             run.raise_for(strict=options.strict)
 
-    def _view(self, options: CellOptions, session: str, handler: InterruptHandler) -> Any:
+    def _view(self, options: CellOptions, session: Session, handler: InterruptHandler) -> Any:
         if self.kernel is None:
             return TerminalView(quiet=options.quiet)
-        run = uuid.uuid4().hex[:8]
+        redact = session.toolbox.redact
         view = CellView(
             KernelPublisher(self.shell),
-            session,
-            run,
+            session.transcript.session,
+            uuid.uuid4().hex[:8],
             watched=self.host.person,
             twins=lambda: not self.bridge.connected,
             quiet=options.quiet,
+            redact=redact,
         )
-        current_cell.set(CellContext(view, handler, self.host.locate()))
+        current_cell.set(CellContext(view, handler, redact, self.host.locate()))
         return view
 
     async def _previous(self, name: str) -> None:

@@ -26,6 +26,7 @@ class CellContext:
 
     view: CellView
     interrupts: InterruptHandler
+    redact: Callable[[Any], Any] = lambda value: value
     place: Place = field(default_factory=Place)
 
 
@@ -97,6 +98,7 @@ class KernelHost:
             timeout=timeout,
             tail=lambda text: cell.view.tail(call_id, text),
             interrupts=cell.interrupts,
+            redact=cell.redact,
         )
 
 

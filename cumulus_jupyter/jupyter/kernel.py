@@ -38,7 +38,14 @@ class KernelRunner:
         self._shell = shell
 
     async def run(
-        self, code: str, *, call_id: str, timeout: float, tail: Tail, interrupts: InterruptHandler
+        self,
+        code: str,
+        *,
+        call_id: str,
+        timeout: float,
+        tail: Tail,
+        interrupts: InterruptHandler,
+        redact: Callable[[Any], Any] = lambda value: value,
     ) -> CodeRun:
         """Run ``code``; what it raises is in the result.
 
@@ -48,7 +55,7 @@ class KernelRunner:
         if _AGENT_MAGIC.search(code):
             raise ToolError("code can't start another agent with %%agent; do the work yourself")
         shell, run = self._shell, CodeRun()
-        capture = Capture(shell, call_id, code, tail)
+        capture = Capture(shell, call_id, code, tail, redact)
         before, folder = _snapshot(shell), os.getcwd()
         with capture.on(), _guarded(shell, run), interrupts.running_code(timeout) as limit_hit:
             result = await self._execute(code)
@@ -82,8 +89,11 @@ class KernelRunner:
 class Capture:
     """Takes what one call sends: a copy for the model, text into the call's own line, the rest through."""
 
-    def __init__(self, shell: Any, call_id: str, code: str, tail: Tail) -> None:
+    def __init__(
+        self, shell: Any, call_id: str, code: str, tail: Tail, redact: Callable[[Any], Any] = lambda value: value
+    ) -> None:
         self.outputs: list[Message] = []
+        self._redact = redact
         self._shell, self._id, self._tail = shell, call_id, tail
         self._silent = code.rstrip().endswith(";")
         self._text, self._shown, self._timer, self._ended = "", 0.0, False, False
@@ -168,6 +178,7 @@ class Capture:
             self.outputs.clear()
             return None
         content = message["content"]
+        content["data"] = self._redact(content["data"])
         self.outputs.append({"output_type": "display_data", "data": content["data"], "metadata": content["metadata"]})
         return message
 

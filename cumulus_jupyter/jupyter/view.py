@@ -87,6 +87,8 @@ class CellView:
         Open blocks carry their text twins too, for front ends without our renderer.
     quiet
         Only the final answer is shown.
+    redact
+        Takes secrets out of a block before it is shown.
     """
 
     def __init__(
@@ -98,8 +100,9 @@ class CellView:
         watched: bool,
         twins: Callable[[], bool] = lambda: False,
         quiet: bool = False,
+        redact: Callable[[Any], Any] = lambda value: value,
     ) -> None:
-        self._publisher = publisher
+        self._publisher, self._redact = publisher, redact
         self._common: dict[str, Any] = {"v": 1, "session": session, "run": run}
         self._watched, self._twins, self._quiet = watched, twins, quiet
         self._blocks: list[_Block] = []
@@ -436,6 +439,7 @@ class CellView:
         return not (self._done and block in self._round)
 
     def _bundle(self, block: _Block, data: dict[str, Any]) -> dict[str, Any]:
+        data = self._redact(data)
         bundle: dict[str, Any] = {MIME: data}
         if block.form:
             bundle |= block.form.bundle

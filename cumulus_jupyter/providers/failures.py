@@ -88,7 +88,7 @@ class Refusal(Exception):
 def refused(target: Target, refusal: Refusal, limits: Limits | None) -> ProviderError:
     """The error for a response that is no success."""
     status, text = refusal.status, refusal.text
-    said = Redactor([target.key])(_short(text)) or "no reason given"
+    said = _short(text) or "no reason given"
     if limits is not None and limits.ceiling:
         return ProviderError(
             f"{target.name} writes at most {limits.ceiling:,} tokens a reply here.",
@@ -148,12 +148,13 @@ def stream_error(target: Target, error: Any) -> ProviderError:
     status = int(str(code)) if re.fullmatch("[45][0-9][0-9]", str(code)) else None
     for word in (fields.get("type"), code, error if isinstance(error, str) else None):
         status = status or _STATUS.get(str(word))
-    text = _said({"error": error})
+    text = Redactor([target.key])(_said({"error": error}))
     if status is None and _PASSING.search(text):
         status = 503
     if status is None:
-        said = Redactor([target.key])(_short(text))
-        return ProviderError(f"{target.host} broke the reply off: {said}. Try again or choose another model with -m.")
+        return ProviderError(
+            f"{target.host} broke the reply off: {_short(text)}. Try again or choose another model with -m."
+        )
     return refused(target, Refusal(status, {}, text), None)
 
 

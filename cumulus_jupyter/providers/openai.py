@@ -20,6 +20,8 @@ from .transport import Transport
 
 __all__ = ["OpenAIProvider"]
 
+_ACCOUNT = ("openai-organization", "openai-project")
+"""Headers for OpenAI's own eyes."""
 _UNKNOWN = re.compile(
     r"un(?:supported|recognized|known|expected)|not (?:supported|permitted|allowed)"
     r"|extra (?:inputs|fields)|does not support",
@@ -38,10 +40,7 @@ class OpenAIProvider(WireProvider):
 
     def __init__(self, target: Target, facts: ModelFacts) -> None:
         official = urlsplit(target.url).hostname == "api.openai.com"
-        # The account's headers are for OpenAI's eyes only, and a server that wants no key is sent none.
-        omitted = (
-            () if official else ("openai-organization", "openai-project", *(() if target.key else ("authorization",)))
-        )
+        omitted = () if official else _ACCOUNT if target.key else (*_ACCOUNT, "authorization")
         super().__init__(target, facts, Transport(target, "openai", self._client, "/chat/completions", omitted))
         limit = "max_completion_tokens" if official else "max_tokens"
         self._messages = ChatMessages(self.name, Habits(limit, images=facts.images))
@@ -67,7 +66,10 @@ class OpenAIProvider(WireProvider):
         return b"".join(parts)
 
     def _client(self, sdk: Any, common: dict[str, Any]) -> Any:
-        return sdk.AsyncOpenAI(api_key=self._target.key or "none", base_url=self._target.url, **common)
+        key = self._target.key or "none"
+        # Said outright, the key goes before one that OPENAI_CUSTOM_HEADERS may hold.
+        headers = {"Authorization": f"Bearer {key}"}
+        return sdk.AsyncOpenAI(api_key=key, base_url=self._target.url, default_headers=headers, **common)
 
     def _folding(self, request: Request) -> Folding:
         return ChatReply(_by_name([*request.tools, *request.deferred]))

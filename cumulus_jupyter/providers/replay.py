@@ -37,6 +37,8 @@ class RecordingProvider:
     """
 
     def __init__(self, inner: Provider, path: Path, redact: Redact = lambda value: value) -> None:
+        if not path.parent.is_dir() or path.is_dir():
+            raise SettingsError(f"--record {path}: there is no folder {path.parent} to write a file of this name in")
         self._inner = inner
         self._path = path
         self._redact = redact

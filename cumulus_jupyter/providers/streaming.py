@@ -73,6 +73,7 @@ class WireProvider:
         """Send the request and stream the reply."""
         body, response = await self._open(request)
         fold, decoder = self._folding(request), EventDecoder()
+        failure: ProviderError | None = None
         chunks = response.aiter_bytes()
         try:
             async for chunk in chunks:
@@ -86,18 +87,19 @@ class WireProvider:
                     for delta in fold.take(event):
                         yield delta
             await _drain(chunks)
-        except StreamFault as fault:
-            raise stream_error(self._target, fault.error) from None
-        except DamagedStream as error:
-            raise incomplete(self._target, f"it sent something unreadable: {error}") from None
-        except NotAStream as error:
-            raise refused(self._target, Refusal(404, {}, str(error)), None) from None
-        except sys.modules["httpx2"].HTTPError as error:
-            raise network_error(self._target, error) from None
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
-            raise incomplete(self._target, f"it sent an event of an unknown shape ({error!r})") from error
+        except (
+            StreamFault,
+            ValueError,
+            LookupError,
+            AttributeError,
+            TypeError,
+            sys.modules["httpx2"].HTTPError,
+        ) as error:
+            failure = self._failure(error)
         finally:
             await response.aclose()
+        if failure is not None:  # raised here, it does not carry the server's own words along
+            raise failure
         self._check(fold, decoder.done, request)
         shown, reply = fold.end(self.name, lambda: _estimate(request, body))
         for delta in shown:
@@ -105,6 +107,18 @@ class WireProvider:
         if not request.allow_calls and reply.calls:
             reply.calls, reply.native, reply.stop = [], None, StopReason.END
         yield reply
+
+    def _failure(self, error: Exception) -> ProviderError:
+        """What went wrong in a stream, as the error that is raised."""
+        if isinstance(error, StreamFault):
+            return stream_error(self._target, error.error)
+        if isinstance(error, NotAStream):
+            return refused(self._target, Refusal(404, {}, str(error)), None)
+        if isinstance(error, DamagedStream):
+            return incomplete(self._target, f"it sent something unreadable: {error}")
+        if isinstance(error, sys.modules["httpx2"].HTTPError):
+            return network_error(self._target, error)
+        return incomplete(self._target, f"it sent an event of an unknown shape ({error!r})")
 
     def body(self, request: Request) -> bytes:
         """The exact bytes that ``stream`` would send."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..agent.redact import Redactor
 from .failures import CONNECT, SILENCE, Refusal, Target, network_error
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Transport:
                 await response.aclose()
         except (sys.modules["httpx2"].HTTPError, OSError) as error:
             raise network_error(self._target, error) from None
-        raise Refusal(response.status_code, dict(response.headers), response.text)
+        raise Refusal(response.status_code, dict(response.headers), Redactor([self._target.key])(response.text))
 
     async def _ready(self) -> httpx2.AsyncClient:
         loop = asyncio.get_running_loop()
@@ -100,9 +101,9 @@ class Transport:
         timeout = httpx2.Timeout(SILENCE, connect=CONNECT)
         http = sdk.DefaultAsyncHttpxClient(timeout=timeout)
         client = self._make(sdk, {"max_retries": 0, "timeout": timeout, "http_client": http})
-        own = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
+        own = {**client.auth_headers, **client.default_headers, "Accept": "text/event-stream"}
         headers = httpx2.Headers(http.headers)
-        headers.update({**own, "Accept": "text/event-stream"})
+        headers.update({name: value for name, value in own.items() if isinstance(value, str)})
         self._headers = httpx2.Headers({k: v for k, v in headers.items() if k not in self._omitted})
         self._base = str(client.base_url).rstrip("/")
         self._url = httpx2.URL(self._base + self._path)

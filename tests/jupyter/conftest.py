@@ -98,9 +98,16 @@ class Kernel:
         return str(value["data"]["text/plain"]) if value["status"] == "ok" else f"{value['ename']}: {value['evalue']}"
 
 
-def _start(folder: Path, monkeypatch: pytest.MonkeyPatch, *, stdin: bool) -> Iterator[Kernel]:
-    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CUMULUS_MODEL", "CUMULUS_ANSWERS", "CUMULUS_APPROVE"):
-        monkeypatch.delenv(name, raising=False)
+VARIABLES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN", "CUMULUS_MODEL", "CUMULUS_ANSWERS", "CUMULUS_APPROVE")
+
+
+def start_kernel(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, stdin: bool, keep: tuple[str, ...] = ()
+) -> Iterator[Kernel]:
+    """A kernel with the extension, its folders beneath ``folder``, with none of our variables but ``keep``."""
+    for name in VARIABLES:
+        if name not in keep:
+            monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CUMULUS_DATA_DIR", str(folder / "data"))
     monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
     work = folder / "work"
@@ -120,13 +127,13 @@ def _start(folder: Path, monkeypatch: pytest.MonkeyPatch, *, stdin: bool) -> Ite
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
     """A kernel with the extension, whose front end takes input, as JupyterLab's does."""
-    yield from _start(tmp_path, monkeypatch, stdin=True)
+    yield from start_kernel(tmp_path, monkeypatch, stdin=True)
 
 
 @pytest.fixture
 def headless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
     """A kernel with the extension and nobody there, as under nbclient."""
-    yield from _start(tmp_path, monkeypatch, stdin=False)
+    yield from start_kernel(tmp_path, monkeypatch, stdin=False)
 
 
 @pytest.fixture

@@ -206,14 +206,14 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
         (65_536, "`max_tokens` must be less than or equal to `8192`, less than the `context_window`", Limits(8_192)),
         (
             65_536,
-            "maximum context length is 40960 tokens. However, you requested 66036 tokens (500 in the messages, 65536 in "
-            "the completion).",
+            "maximum context length is 40960 tokens. However, you requested 66036 tokens (500 in the messages, 65536 "
+            "in the completion).",
             Limits(40_460, 40_960, shared=True),
         ),
         (
             16_384,
-            "maximum context length is 32768 tokens. However, you requested 16384 output tokens and your prompt contains "
-            "at least 20000 input tokens",
+            "maximum context length is 32768 tokens. However, you requested 16384 output tokens and your prompt "
+            "contains at least 20000 input tokens",
             Limits(12_768, 32_768, shared=True),
         ),
         (

@@ -143,12 +143,24 @@ def test_no_such_host() -> None:
         ask(resolve("m@http://no-such-host.invalid/v1", env={}), REQUEST)
 
 
-def test_no_secure_connection(serve: Any) -> None:
+def test_no_secure_connection() -> None:
     """Plain HTTP where TLS was expected is no secure connection, and is not tried again."""
-    url = serve().url.replace("http:", "https:")
-    with pytest.raises(ProviderError, match="No secure connection") as caught:
-        ask(resolve(f"m@{url}/v1", env={}), REQUEST)
-    assert not caught.value.retryable
+
+    async def go() -> None:
+        async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            model = resolve(f"m@https://127.0.0.1:{port}/v1", env={})
+            with pytest.raises(ProviderError, match="No secure connection") as caught:
+                await anext(model.stream(REQUEST))
+            assert not caught.value.retryable
+            await model.close()
+
+    asyncio.run(go())
 
 
 @pytest.mark.parametrize("wire", MODELS)

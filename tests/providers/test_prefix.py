@@ -44,8 +44,9 @@ def test_messages_and_tools_are_encoded_once(
 ) -> None:
     """The next round encodes what is new and reuses the bytes of all else."""
     encoded: list[Any] = []
-    for module in (encoding, chat_messages, anthropic_messages):
-        monkeypatch.setattr(module, "encode", lambda value, real=encoding.encode: encoded.append(value) or real(value))
+    real = encoding.encode
+    for module in (chat_messages, anthropic_messages):
+        monkeypatch.setattr(module, "encode", lambda value: encoded.append(value) or real(value))
     server = serve(*[Turn("x", calls=[("ls", {"path": str(n)})]) for n in range(5)], Turn("end"))
     converse(provider(server, MODELS[wire]), ["go"], [calls.tool("ls", "path")])
     kinds = [str(value.get("role") or value.get("type")) for value in encoded]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cumulus_jupyter.agent.errors import ProviderError, SettingsError
+from cumulus_jupyter.agent.errors import SettingsError
 from cumulus_jupyter.agent.messages import Status
 from cumulus_jupyter.agent.redact import Redactor
 from cumulus_jupyter.providers.catalog import resolve
@@ -46,7 +46,7 @@ def test_a_recording_plays_again(wire: str, serve: Any, provider: Any, calls: Ca
     assert again.seen == [("now", {"zone": "UTC"})]
     assert (ran.result.usage.input, ran.result.usage.cost) == (first.result.usage.input, 0.0)
     replies = [line["native"] for line in ran.transcript.lines if line["type"] == "assistant"]
-    assert replies[0] == [line["native"] for line in first.transcript.lines if line["type"] == "assistant"][0]
+    assert replies[0] == next(line["native"] for line in first.transcript.lines if line["type"] == "assistant")
     assert "no model is asked" in replay.notice
     assert MODELS[wire] in replay.notice
 
@@ -107,7 +107,9 @@ def test_files_that_are_no_recordings(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written(serve: Any, provider: Any, tmp_path: Path) -> None:
-    """A recording that can't be written says so instead of a run without one."""
-    recording = RecordingProvider(provider(serve(Turn("x")), MODELS["chat"]), tmp_path / "no" / "a.jsonl")
-    with pytest.raises((SettingsError, ProviderError), match="--record"):
-        converse(recording, ["x"])
+    """A recording that can't be written is refused before a model is asked."""
+    server = serve(Turn("x"))
+    for path in (tmp_path / "no" / "a.jsonl", tmp_path):
+        with pytest.raises(SettingsError, match="--record"):
+            RecordingProvider(provider(server, MODELS["chat"]), path)
+    assert server.asked == []
