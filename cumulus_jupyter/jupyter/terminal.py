@@ -92,7 +92,7 @@ class TerminalView:
             verb, thing, _ = label(event.call, event.result)
             note = result_note(event.result)
             mark = "✓" if event.result.ok else "✗"
-            self._line(f"  {mark} {verb} {thing}{' — ' + note if note else ''}")
+            self._line(f"  {mark} {verb} {thing}".rstrip() + (f" — {note}" if note else ""))
         elif isinstance(event, e.Retrying):
             self._line(f"  {event.reason}; attempt {event.attempt} of {event.attempts} in {event.seconds:.0f} s")
         elif isinstance(event, e.ReplyDiscarded):

@@ -76,7 +76,8 @@ def _tool_line(data: dict[str, Any]) -> str:
     note = f" — {data['note']}" if data.get("note") else ""
     window = data.get("window")
     size = f" ({window['shown']:,} of {window['total']:,} characters)" if window else ""
-    return visible(f"{_MARKS[data['status']]} {data['verb']} {data['object']}{note}{size}".replace("\n", " "))
+    line = f"{_MARKS[data['status']]} {data['verb']} {data['object']}".rstrip() + note + size
+    return visible(line.replace("\n", " "))
 
 
 def _plain_tool(data: dict[str, Any]) -> str:

@@ -111,6 +111,8 @@ class ChatReply:
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         if thought and isinstance(thought, str):
             self.field = "reasoning_content" if delta.get("reasoning_content") else "reasoning"
+            if not thought.isascii():
+                thought, _ = mended(thought)
             self._thinking.append(thought)
             shown = (ThinkingDelta(thought),)
         text = delta.get("content")

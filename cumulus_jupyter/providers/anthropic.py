@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..agent.messages import Image, ToolResults
 from ..agent.provider import ModelFacts, Request
+from ..agent.tool import Tool
 from .anthropic_messages import AnthropicMessages, encode_deferred, encode_tool, marked
 from .blocks import BlockReply
-from .encoding import ToolCache, encode
+from .encoding import ToolCache, encode, images_in
 from .failures import Target
 from .streaming import Folding, WireProvider
 from .transport import Transport
@@ -46,6 +46,7 @@ class AnthropicProvider(WireProvider):
         self._messages = AnthropicMessages(self.name, images=facts.images)
         self._eager = ToolCache(encode_tool)
         self._deferred = ToolCache(encode_deferred)
+        self._sent: tuple[tuple[tuple[Tool, ...], tuple[Tool, ...]], bytes] = (((), ()), b"")
         self._system = ("", b"")
         self._choice = True
         self._learned: set[str] = set()
@@ -73,16 +74,18 @@ class AnthropicProvider(WireProvider):
         return BlockReply()
 
     def _tools(self, request: Request) -> bytes:
-        mark = self._marked_tools
-        if not self._messages.native:
-            return self._eager(request.tools, mark)
-        deferred = set(request.deferred)
-        eager = self._eager([tool for tool in request.tools if tool not in deferred], mark)
-        behind = self._deferred(request.deferred)
-        return eager + b"," + behind if eager and behind else eager or behind
+        key = (tuple(request.tools), tuple(request.deferred) if self._messages.native else ())
+        if key != self._sent[0]:
+            self._sent = (key, self._joined(*key))
+        return self._sent[1]
 
-    def _marked_tools(self, parts: list[bytes]) -> list[bytes]:
-        return [*parts[:-1], marked(parts[-1])] if parts and self._messages.cached else parts
+    def _joined(self, bound: Sequence[Tool], deferred: Sequence[Tool]) -> bytes:
+        """Bound tools, and behind them the deferred ones as such; a fetched tool is one of these."""
+        eager = [tool for tool in bound if tool not in deferred]
+        parts = [self._eager.each(tool) for tool in eager]
+        if parts and self._messages.cached:
+            parts[-1] = marked(parts[-1])
+        return b",".join([*parts, *map(self._deferred.each, deferred)])
 
     def _encoded_system(self, system: str) -> bytes:
         if self._system[0] != system:
@@ -114,18 +117,7 @@ class AnthropicProvider(WireProvider):
         yield "thinking", "thinking" in text and bound is not None
         yield "effort", request.effort is not None and re.search(r"thinking|effort|output_config", text) is not None
         yield "choice", not request.allow_calls and "tool_choice" in text
-        yield (
-            "images",
-            "image" in text
-            and any(
-                isinstance(part, Image)
-                for message in request.messages
-                if isinstance(message, ToolResults)
-                for result in message.results
-                if result is not None
-                for part in result.content
-            ),
-        )
+        yield "images", "image" in text and bool(images_in(request.messages))
 
     def _learn(self, name: str) -> None:
         if name == "effort":
@@ -134,7 +126,7 @@ class AnthropicProvider(WireProvider):
             self._choice = False
         else:
             setattr(self._messages, name, False)
-            self._eager, self._system = ToolCache(encode_tool), ("", b"")
+            self._sent, self._system = (((), ()), b""), ("", b"")
         if name == "images":
             self.facts = replace(self.facts, images=False)
 

@@ -96,9 +96,7 @@ class AnthropicMessages(History):
         ids = wire_ids(message.calls, allowed=_ID if foreign else "")
         if isinstance(message, ToolResults):
             return b",".join(self._result(id, result) for id, result in zip(ids, message.results, strict=True))
-        return (
-            _echoed(message.native, ids) if not foreign and isinstance(message.native, list) else _rebuilt(message, ids)
-        )
+        return _rebuilt(message, ids) if foreign else _echoed(message, ids)
 
     def _result(self, id: str, result: ToolResult | None) -> bytes:
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": id, "content": result_text(result)}
@@ -130,8 +128,11 @@ def encode_deferred(tool: Tool) -> bytes:
     return encode_tool(tool)[:-1] + b',"defer_loading":true}'
 
 
-def _echoed(native: list[dict[str, Any]], ids: list[str]) -> bytes:
+def _echoed(reply: Reply, ids: list[str]) -> bytes:
     """The blocks as they came, without empty texts, which the server sends but does not take."""
+    native = reply.native if isinstance(reply.native, list) else []
+    if not native or sum(block["type"] == "tool_use" for block in native) != len(ids):
+        return _rebuilt(reply, ids)  # the engine joined pieces, or dropped a cut call
     numbered = iter(ids)
     blocks = []
     for block in native:

@@ -49,8 +49,8 @@ class BlockReply:
         return bool(self._stop) or self.closed
 
     def doubt(self) -> str:
-        """Nothing that this wire sends is in doubt."""
-        return ""
+        """Why this can't be meant: a call was announced, but nothing came."""
+        return "tool calls were announced, but none came" if self._stop == "tool_use" and not self._blocks else ""
 
     def take(self, event: dict[str, Any]) -> Sequence[Delta]:
         """Take an event; gives what of it is to be shown."""

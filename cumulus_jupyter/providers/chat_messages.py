@@ -84,7 +84,9 @@ class ChatMessages(History):
         empty = None if self.habits.null else ""
         entry: dict[str, Any] = {"role": "assistant", "content": reply.text or empty, **self._reasoning(own)}
         if reply.calls:
-            texts = own.get("arguments") or [dumps(call.arguments or {}) for call in reply.calls]
+            texts = own.get("arguments") or []
+            if len(texts) != len(reply.calls):
+                texts = [dumps(call.arguments or {}) for call in reply.calls]
             entry["tool_calls"] = [
                 {"id": id, "type": "function", "function": {"name": call.name or "unknown", "arguments": text}}
                 for id, call, text in zip(wire_ids(reply.calls), reply.calls, texts, strict=True)

@@ -7,17 +7,19 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..agent.messages import Message, Reply, ToolCall, ToolResult, ToolResults
+from ..agent.messages import Image, Message, Reply, ToolCall, ToolResult, ToolResults
 from ..agent.tool import Tool
 
-__all__ = ["History", "ToolCache", "dumps", "encode", "object_schema", "result_text", "wire_ids"]
+__all__ = ["History", "ToolCache", "dumps", "encode", "images_in", "object_schema", "result_text", "wire_ids"]
 
 _MISSING = "no result: the call was interrupted; effects may have happened. Check before you repeat it."
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def dumps(value: Any) -> str:
     """Compact JSON text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def encode(value: Any) -> bytes:
@@ -82,14 +84,9 @@ class History:
         return self._missing(self.owed) if self.owed is not None else b""
 
     def _grown(self, key: str, messages: Sequence[Message]) -> bool:
-        known, list, first, last = self._known
-        count = self._count
-        return (
-            known == key
-            and messages is list
-            and 0 < count <= len(messages)
-            and (messages[0] is first and messages[count - 1] is last)
-        )
+        known, kept, first, last = self._known
+        same = known == key and messages is kept and 0 < self._count <= len(messages)
+        return same and messages[0] is first and messages[self._count - 1] is last
 
     def _missing(self, reply: Reply) -> bytes:
         return self.encode(ToolResults(reply.calls, [None] * len(reply.calls)))
@@ -116,18 +113,18 @@ class ToolCache:
         self._sent: tuple[Tool, ...] = ()
         self._joined = b""
 
-    def __call__(
-        self, tools: Sequence[Tool], mark: Callable[[list[bytes]], list[bytes]] = lambda parts: parts
-    ) -> bytes:
-        """The tools' JSON objects, joined by commas; ``mark`` may change the parts of a set that is new."""
+    def __call__(self, tools: Sequence[Tool]) -> bytes:
+        """The tools' JSON objects, joined by commas."""
         wanted = tuple(tools)
         if wanted != self._sent:
-            for tool in wanted:
-                if tool not in self._each:
-                    self._each[tool] = self._encode_tool(tool)
-            self._joined = b",".join(mark([self._each[tool] for tool in wanted]))
-            self._sent = wanted
+            self._sent, self._joined = wanted, b",".join(map(self.each, wanted))
         return self._joined
+
+    def each(self, tool: Tool) -> bytes:
+        """A tool's JSON object."""
+        if tool not in self._each:
+            self._each[tool] = self._encode_tool(tool)
+        return self._each[tool]
 
 
 def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -157,6 +154,12 @@ def wire_ids(calls: Sequence[ToolCall], *, allowed: str = "") -> list[str]:
         taken.add(raw)
         ids.append(raw)
     return ids
+
+
+def images_in(messages: Sequence[Message]) -> list[Image]:
+    """All pictures in results."""
+    results = [r for m in messages if isinstance(m, ToolResults) for r in m.results if r is not None]
+    return [part for result in results for part in result.content if isinstance(part, Image)]
 
 
 def result_text(result: ToolResult | None) -> str:

@@ -52,6 +52,9 @@ _PASSING = re.compile(
     r"|capacity|internal (?:server )?error",
     re.IGNORECASE,
 )
+_NO_TOOLS = re.compile(
+    r"does not support (?:tools|tool use|function)|no endpoints found that support tool", re.IGNORECASE
+)
 _NO_MODEL = re.compile(
     r"model.{0,80}(?:not found|does not exist|not exist|not supported|unknown|not available|no longer|deprecated)"
     r"|(?:unknown|no such|invalid|unsupported) model|model_not_found|not_found_error|try pulling it",
@@ -123,6 +126,8 @@ def _sentence(target: Target, status: int, said: str, text: str, *, spent: bool)
         return f"{host} did not accept the key: {said}. Check the environment variable {key}{_DEMO}"
     if status == 403:
         return f"{host} does not allow this: {said}. Check that the key in {key} may use {target.model}{_DEMO}"
+    if _NO_TOOLS.search(text):
+        return f"{target.model} can't call tools at {host}: {said}. Choose a model that can, with -m."
     if _NO_MODEL.search(text) and status in (400, 403, 404, 422):
         return f"{host} has no model {target.model!r}: {said}. `%agent models` lists the models that there are."
     if status == 404:

@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..agent.errors import ProviderError
-from ..agent.messages import Image, Message, Reply, ToolResults
+from ..agent.messages import Reply
 from ..agent.provider import ModelFacts, Request
 from ..agent.tool import Tool
 from .accumulate import ChatReply
 from .chat_messages import ChatMessages, Habits, encode_tool
-from .encoding import ToolCache, encode
+from .encoding import ToolCache, encode, images_in
 from .failures import Target
 from .streaming import Folding, WireProvider
 from .transport import Transport
@@ -45,6 +45,7 @@ class OpenAIProvider(WireProvider):
         limit = "max_completion_tokens" if official else "max_tokens"
         self._messages = ChatMessages(self.name, Habits(limit, images=facts.images))
         self._tools = ToolCache(encode_tool)
+        self._known: tuple[tuple[Tool, ...], dict[str, Tool]] = ((), {})
         self._learned: set[str] = set()
         self._streamed = True
 
@@ -72,7 +73,10 @@ class OpenAIProvider(WireProvider):
         return sdk.AsyncOpenAI(api_key=key, base_url=self._target.url, default_headers=headers, **common)
 
     def _folding(self, request: Request) -> Folding:
-        return ChatReply(_by_name([*request.tools, *request.deferred]))
+        tools = (*request.tools, *request.deferred)
+        if tools != self._known[0]:
+            self._known = (tools, _by_name(tools))
+        return ChatReply(self._known[1])
 
     def _adapt(self, text: str, request: Request) -> bool:
         """Change the habit that a refusal complains about, each at most once."""
@@ -95,7 +99,7 @@ class OpenAIProvider(WireProvider):
         yield "never", reasoning and unknown
         yield "always", reasoning and habits.reasoning == "received"
         yield "filled", reasoning and habits.reasoning == "always"
-        yield "images", "image" in text and _has_images(request.messages)
+        yield "images", "image" in text and bool(images_in(request.messages))
         yield "null", "content" in text and any(type(m) is Reply and not m.text for m in request.messages)
 
     def _learn(self, name: str, text: str) -> None:
@@ -124,8 +128,3 @@ def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
     known = {alias: tool for tool in tools for alias in tool.aliases}
     known.update({tool.name: tool for tool in tools})
     return known
-
-
-def _has_images(messages: Sequence[Message]) -> bool:
-    results = [r for m in messages if isinstance(m, ToolResults) for r in m.results if r is not None]
-    return any(isinstance(part, Image) for result in results for part in result.content)

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 from ..agent.errors import ProviderError
 from ..agent.events import TextDelta, ThinkingDelta
-from ..agent.messages import Image, Reply, StopReason, ToolResults
+from ..agent.messages import Reply, StopReason
 from ..agent.provider import ModelFacts, Request
 from .accumulate import StreamFault
+from .encoding import images_in
 from .failures import Refusal, Target, incomplete, network_error, refused, stream_error
 from .limits import read_limits
 from .sse import DamagedStream, EventDecoder, NotAStream, decode_object
@@ -20,6 +21,8 @@ from .transport import Transport
 
 __all__ = ["Folding", "WireProvider"]
 
+_ADAPTABLE = (400, 404, 415, 422, 500, 501)
+"""Statuses that servers give to a parameter or a form that they don't know."""
 _IMAGE_TOKENS = 1_500
 _DRAIN = 0.5
 """Seconds for the end of a response whose reply is whole, so that its connection can be used again."""
@@ -152,7 +155,7 @@ class WireProvider:
             try:
                 return body, await self._transport.open(body)
             except Refusal as refusal:
-                if not (refusal.status in (400, 404, 422) and self._adapt(refusal.text, request)):
+                if not (refusal.status in _ADAPTABLE and self._adapt(refusal.text, request)):
                     raise self._refused(refusal, request) from None
 
     def _refused(self, refusal: Refusal, request: Request) -> ProviderError:
@@ -197,15 +200,7 @@ class WireProvider:
 
 def _estimate(request: Request, body: bytes) -> int:
     """Tokens read, where the server did not count them: a quarter of the bytes, pictures apart."""
-    images = [
-        part
-        for message in request.messages
-        if isinstance(message, ToolResults)
-        for result in message.results
-        if result is not None
-        for part in result.content
-        if isinstance(part, Image)
-    ]
+    images = images_in(request.messages)
     return (len(body) - sum(len(image.data) for image in images)) // 4 + len(images) * _IMAGE_TOKENS
 
 

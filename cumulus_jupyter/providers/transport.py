@@ -92,8 +92,7 @@ class Transport:
     async def _ready(self) -> httpx2.AsyncClient:
         loop = asyncio.get_running_loop()
         if self._http is None or self._loop is not loop:
-            sdk = sys.modules.get(self._package) or await asyncio.to_thread(import_module, self._package)
-            self._http, self._loop = self._made(sdk), loop
+            self._http, self._loop = self._made(await asyncio.to_thread(import_module, self._package)), loop
         return self._http
 
     def _made(self, sdk: Any) -> httpx2.AsyncClient:

@@ -1,12 +1,20 @@
 /**
- * Question forms are ipywidgets with the class `cu-form` on their root. Three things only the page can do for them:
- * keep JupyterLab's command keys out, submit on Enter, and hand the focus over and back.
+ * Question forms are ipywidgets with the class `cu-form` on their root. What only the page can do for them: keep
+ * JupyterLab's command keys out, submit on Enter, never before the values, and hand the focus over and back.
  */
 
 const CONTROLS = 'input, button, select, textarea, [tabindex]';
 const FIRST = 'input:not([type=hidden]):enabled, select:enabled, textarea:enabled';
 
+/**
+ * Milliseconds between the last input and a submit. ipywidgets sends a value only when the kernel has taken the one
+ * before, but a click at once: it would overtake the end of what was typed.
+ */
+const SETTLE = 300;
+
 let groups = 0;
+let lastInput = -Infinity;
+let submitting = false;
 const greeted = new WeakSet<Element>();
 /** The notebook whose form has the focus, and that form. */
 let held: { form: Element; notebook: Element | null } | null = null;
@@ -14,6 +22,8 @@ let held: { form: Element; notebook: Element | null } | null = null;
 export function serveForms(): void {
   new MutationObserver(onMutations).observe(document.body, { childList: true, subtree: true });
   document.addEventListener('keydown', onKeydown, { capture: true });
+  document.addEventListener('click', onClick, { capture: true });
+  document.addEventListener('input', onInput, { capture: true });
   document.addEventListener('focusin', event => {
     const form = (event.target as Element).closest('.cu-form');
     held = form && { form, notebook: form.closest('.jp-Notebook') };
@@ -98,6 +108,30 @@ function onKeydown(event: KeyboardEvent): void {
   if (answer) {
     event.preventDefault();
     event.stopPropagation();
-    answer.click();
+    if (!event.repeat) {
+      answer.click();
+    }
+  }
+}
+
+function onInput({ target }: Event): void {
+  if (target instanceof Element && target.closest('.cu-form')) {
+    lastInput = performance.now();
+  }
+}
+
+function onClick(event: MouseEvent): void {
+  const answer = event.target instanceof Element && event.target.closest<HTMLButtonElement>('.cu-form .cu-answer');
+  const wait = lastInput + SETTLE - performance.now();
+  if (!answer || (wait <= 0 && !submitting)) {
+    return;
+  }
+  event.stopImmediatePropagation();
+  if (!submitting) {
+    submitting = true;
+    window.setTimeout(() => {
+      submitting = false;
+      answer.click();
+    }, wait);
   }
 }

@@ -77,7 +77,8 @@ async function insert({ panel, rendermime }: Place, request: Request): Promise<V
   const rendered = kind === 'markdown' && (await loadsNothing(source, rendermime.markdownParser));
   const { sharedModel } = modelOf(panel);
   const index = insertionIndex(cellIds(panel), request);
-  const cell = { cell_type: kind, source, metadata: metadata as Record<string, never>, ...(kind === 'code' && { outputs: [] }) };
+  const outputs = kind === 'code' ? { outputs: [] } : {};
+  const cell = { cell_type: kind, source, metadata: metadata as Record<string, never>, ...outputs };
   // Otherwise Yjs joins edits less than half a second apart into one undo step.
   const { undoManager } = sharedModel as { undoManager?: { stopCapturing(): void } };
   undoManager?.stopCapturing();

@@ -11,7 +11,10 @@ export default tseslint.config(
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
       'no-restricted-syntax': [
         'error',
-        { selector: "AssignmentExpression[left.property.name=/^(inner|outer)HTML$/]", message: 'Data never becomes HTML.' },
+        {
+          selector: "AssignmentExpression[left.property.name=/^(inner|outer)HTML$/]",
+          message: 'Data never becomes HTML.'
+        },
         { selector: "CallExpression[callee.property.name='insertAdjacentHTML']", message: 'Data never becomes HTML.' }
       ]
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -144,6 +145,48 @@ def test_reload_at_a_question(notebook: Open) -> None:
             return
         book.page.wait_for_timeout(500)
     raise AssertionError("the answer did not arrive after the reload")
+
+
+def test_an_approval_is_asked_and_a_denial_is_heeded(notebook: Open) -> None:
+    book = notebook("%load_ext cumulus_jupyter", "%%agent -m demo -o r\nanalyse customers.csv", "'df' in globals()")
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    form = book.page.locator(".cu-form")
+    expect(form).to_contain_text("pd.read_csv", timeout=60_000)
+    shot(book.page, "approval")
+    form.get_by_role("radio").nth(2).check()
+    form.locator("input[type=text]").fill("not on this machine")
+    form.locator(".cu-answer").click()
+    book.wait_done(1)
+    expect(book.output(1)).to_contain_text("not on this machine")
+    book.run(2)
+    assert "False" in book.wait_done(2)["text"]
+
+
+def test_a_picture_of_a_question_about_two_things(notebook: Open) -> None:
+    """Several questions come one after another, several choices are ticked, and all answers arrive together."""
+    code = (
+        "from cumulus_jupyter.providers import demo\n"
+        "asked = {'questions': [{'question': 'Which plots?', 'header': 'Plots', 'options': ['bars', 'lines', 'box'],"
+        "'multiSelect': True}, {'question': 'Title?', 'header': 'Title'}]}\n"
+        "def script(seen, match):\n"
+        "    answer = seen.result('AskUserQuestion')\n"
+        "    return demo.Turn(answer.text if answer else 'I ask.', [] if answer else [('AskUserQuestion', asked)])\n"
+        "demo._INTENTS.insert(0, ('two things', script))"
+    )
+    book = notebook("%load_ext cumulus_jupyter", code, "%%agent -m demo\ntwo things")
+    book.run_all()
+    form = book.page.locator(".cu-form")
+    form.get_by_role("checkbox").nth(0).check(timeout=60_000)
+    form.get_by_role("checkbox").nth(2).check()
+    shot(book.page, "several")
+    form.locator(".cu-answer").click()
+    expect(form).to_contain_text("2 of 2")
+    form.locator("input[type=text]").fill("Churn, 2026")
+    form.locator(".cu-answer").click()
+    book.wait_done(2)
+    expect(book.output(2).locator(".cu-text").last).to_have_text(re.compile(r"Plots: bars, box\s+Title: Churn, 2026"))
 
 
 def test_hostile_text_stays_text(notebook: Open, server) -> None:  # type: ignore[no-untyped-def]

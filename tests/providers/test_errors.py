@@ -60,6 +60,8 @@ def error(message: str, **fields: Any) -> bytes:
         (400, error("something else"), ["refused the request", "something else", "%agent show"], False),
         (400, b"", ["no reason given"], False),
         (413, error("Request too large"), ["too large"], False),
+        (400, error("registry.ollama.ai/library/gemma:2b does not support tools"), ["can't call tools"], False),
+        (404, error("No endpoints found that support tool use."), ["can't call tools"], False),
         (422, b'{"detail":[{"msg":"field required"}]}', ["field required"], False),
     ],
 )

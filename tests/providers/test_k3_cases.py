@@ -39,6 +39,31 @@ def test_k3_01_a_cut_call_never_runs(file: str, case: Any, serve: Any, provider:
     assert server.refused == []
 
 
+@pytest.mark.parametrize("wire", MODELS)
+def test_the_next_prompt_after_a_cut_call_is_valid(wire: str, serve: Any, provider: Any, calls: Any) -> None:
+    """A call that was cut each time leaves nothing in the history that a server refuses."""
+    stop = "length" if wire == "chat" else "max_tokens"
+    cut = Turn("I'll write.", thinking="hm", calls=[("write_file", '{"path": "a')], stop=stop)
+    server = serve(*[cut] * 4, Turn("ok"))
+    ran = converse(provider(server, MODELS[wire]), ["go", "and now?"], [calls.tool("write_file", "path", "text")])
+    assert [result.status for result in ran.results] == [Status.TRUNCATED, Status.DONE]
+    assert (calls.seen, server.refused) == ([], [])
+
+
+@pytest.mark.parametrize("wire", MODELS)
+@pytest.mark.parametrize("hidden", ["arguments", "count"])
+def test_a_cut_that_the_server_hides(hidden: str, wire: str, serve: Any, provider: Any, calls: Any) -> None:
+    """Arguments that stop short, or as many tokens as were asked for, are a cut whatever the finish reason says."""
+    text = '{"path": "a", "text": "' if hidden == "arguments" else '{"path": "a", "text": "b"}'
+    cut = Turn("I'll write.", calls=[("write_file", text)], usage=(9, 30 if hidden == "arguments" else 16_384))
+    whole = Turn(calls=[("write_file", {"path": "a", "text": "b"})])
+    server = serve(cut, whole, Turn("Written."))
+    ran = converse(provider(server, MODELS[wire]), ["go"], [calls.tool("write_file", "path", "text")])
+    assert calls.seen == [("write_file", {"path": "a", "text": "b"})]
+    assert (ran.result.status, ran.shown) == (Status.DONE, "Written.")
+    assert limits(server)[:2] == [16_384, 32_768]
+
+
 def test_k3_03_a_stored_broken_call_is_mended(case: Any, serve: Any, provider: Any, calls: Any) -> None:
     """Arguments that are no JSON go out as valid ones, with their result."""
     history = json.loads(case("K3-03.json"))["history"]

@@ -37,7 +37,8 @@ function openQuestions({ questions, detail }: QuestionBlock): Node[] {
 function outcomeLines({ questions, outcome, answers }: QuestionBlock): Node[] {
   const answered = outcome === 'answered';
   const said = UNANSWERED[outcome] ?? outcome;
-  const pairs = answers.length ? answers : questions.map(({ header, question }) => ({ header: header || question, answer: said }));
+  const unanswered = questions.map(({ header, question }) => ({ header: header || question, answer: said }));
+  const pairs = answers.length ? answers : unanswered;
   return pairs.map(({ header, answer }) => {
     const sign = el('span', 'cu-mark', answered ? '✓' : '–');
     sign.setAttribute('aria-hidden', 'true');
