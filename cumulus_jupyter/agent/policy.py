@@ -8,9 +8,12 @@ from enum import StrEnum
 from .messages import Answer, Ask, Option, Outcome, Question, ToolCall
 from .tool import Access
 
-__all__ = ["APPROVE_MODES", "Policy", "Verdict", "approval_ask"]
+__all__ = ["APPROVE_MODES", "DENY", "ONCE", "SESSION", "Policy", "Verdict", "approval_ask", "denied_by_person"]
 
 APPROVE_MODES = ("ask", "edits", "all", "none")
+
+ONCE, SESSION, DENY = "Allow once", "Allow for this session", "Deny"
+"""What a person can answer to an approval."""
 
 _FREE_UP_TO = {"none": Access.FREE, "ask": Access.FREE, "edits": Access.EDIT, "all": Access.GUARDED}
 
@@ -52,17 +55,17 @@ class Policy:
 def approval_ask(call: ToolCall, detail: str) -> Ask:
     """The question that a person sees before a call runs."""
     options = (
-        Option("once", "Allow this call"),
-        Option("session", f"Allow {call.name} for this session"),
-        Option("deny", "Don't run it; say why below"),
+        Option(ONCE, "this call only"),
+        Option(SESSION, f"every call of {call.name} from now on"),
+        Option(DENY, "say why below, for the agent to read"),
     )
     question = Question(f"Allow {call.name}?", "Approval", options)
-    return Ask(call.id, call.name, (question,), approval=True, detail=detail, notes_placeholder="reason, for the agent")
+    return Ask(call.id, call.name, (question,), approval=True, detail=detail, notes_placeholder="a reason, if you deny")
 
 
 def denied_by_person(answer: Answer) -> str | None:
     """The result of a call that a person did not allow, None where they did."""
-    if answer.outcome is Outcome.ANSWERED and answer.values and answer.values[0] in ("once", "session"):
+    if answer.outcome is Outcome.ANSWERED and answer.values and answer.values[0] in (ONCE, SESSION):
         return None
     if answer.outcome is Outcome.NO_USER:
         return Policy(person=False).denial()

@@ -275,8 +275,10 @@ def _failure(text: str, details: dict[str, str] | None = None) -> Output:
 
 def _preview(call: ToolCall) -> str:
     """What a person must see to decide: the call's arguments, long ones cut."""
-    lines = []
+    told = {}
     for key, value in (call.arguments or {}).items():
         text = str(value)
-        lines.append(f"{key}: {text if len(text) <= 2_000 else text[:2_000] + f' … ({len(text):,} characters)'}")
-    return "\n".join(lines)
+        told[key] = text if len(text) <= 2_000 else f"{text[:2_000]} … ({len(text):,} characters)"
+    if set(told) <= {"code"} or set(told) <= {"command"}:
+        return "".join(told.values())
+    return "\n".join(f"{key}: {text}" for key, text in told.items())

@@ -27,6 +27,7 @@ from .messages import (
     Usage,
     UserMessage,
 )
+from .policy import SESSION
 
 __all__ = ["VERSION", "Line", "Spool", "Transcript"]
 
@@ -306,7 +307,7 @@ class Transcript:
 
     def _fold_approval(self, line: Line) -> None:
         self._fold_answer(line)
-        if line["values"] and line["values"][0] == "session":
+        if line["values"] and line["values"][0] == SESSION:
             self.approved.add(line["name"])
 
     def _fold_fetched(self, line: Line) -> None:

@@ -33,7 +33,7 @@ class QuestionForm:
         self._ask, self._submit, self._done = ask, submit, False
         self._loop = asyncio.get_running_loop()
         self._changed_at, self._entering = 0.0, False
-        self._pages = [_Page(question, self._changed, self._enter, approval=ask.approval) for question in ask.questions]
+        self._pages = [_Page(question, ask, self._changed, self._enter) for question in ask.questions]
         self._at = 0
         self._notes = w.Text(placeholder=ask.notes_placeholder or "", layout=_WIDE, description_allow_html=False)
         self._notes.add_class("cu-notes")
@@ -49,9 +49,8 @@ class QuestionForm:
         row = w.HBox([*([self._back] if len(self._pages) > 1 else []), *buttons, self._progress, self._hint])
         row.add_class("cu-row")
         self._page = w.VBox([])
-        detail = [w.HTML(f'<pre class="cu-detail">{html.escape(visible(ask.detail))}</pre>')] if ask.detail else []
         notes = [self._notes] if ask.notes_placeholder else []
-        self.widget = w.VBox([*detail, self._page, *notes, row])
+        self.widget = w.VBox([self._page, *notes, row])
         self.widget.add_class("cu-form")
         self._turn(0)
         self._changed_at = 0.0
@@ -117,10 +116,8 @@ class QuestionForm:
 class _Page:
     """One question: ``value`` is the answer as text, ``ready`` whether there is one."""
 
-    def __init__(
-        self, question: Question, changed: Callable[[], None], enter: Callable[[], None], *, approval: bool
-    ) -> None:
-        self._question, self._approval = question, approval
+    def __init__(self, question: Question, ask: Ask, changed: Callable[[], None], enter: Callable[[], None]) -> None:
+        self._question, self._approval = question, ask.approval
         self._changed = changed
         self._other = w.Text(placeholder="say it in your words", layout=_WIDE)
         self._other.observe(self._typed, "value")
@@ -131,7 +128,8 @@ class _Page:
             f'<span class="cu-chip">{html.escape(visible(question.header))}</span>'
             f'<div class="cu-question">{html.escape(visible(question.question))}</div>'
         )
-        self.widget = w.VBox([head, *self._choices(), *self._previews()])
+        detail = [w.HTML(f'<pre class="cu-detail">{html.escape(visible(ask.detail))}</pre>')] if ask.detail else []
+        self.widget = w.VBox([head, *detail, *self._choices(), *self._previews()])
         self.widget.add_class("cu-page")
 
     def _choices(self) -> list[w.Widget]:

@@ -359,8 +359,7 @@ class CellView:
             }
             pairs = [{"header": ask.questions[0].header, "answer": words[answer.outcome]}]
         if ask.approval and answer.values:
-            said = {"once": "allowed", "session": "allowed for this session", "deny": "denied"}
-            pairs = [{"header": f"{ask.name}", "answer": said.get(answer.values[0], answer.values[0])}]
+            pairs = [{"header": ask.name, "answer": answer.values[0]}]
         if answer.notes:
             pairs.append({"header": "Reason" if ask.approval else "Notes", "answer": answer.notes})
         self._settle_question(block, str(answer.outcome), pairs)

@@ -17,7 +17,7 @@ from cumulus_jupyter.agent.events import (
 )
 from cumulus_jupyter.agent.loop import Limits
 from cumulus_jupyter.agent.messages import Answer, Ask, Outcome, Question, Status, StopReason, ToolResults
-from cumulus_jupyter.agent.policy import Policy
+from cumulus_jupyter.agent.policy import DENY, SESSION, Policy
 from cumulus_jupyter.agent.session import Session
 from cumulus_jupyter.agent.tool import Access, Output, Tool
 from cumulus_jupyter.agent.transcript import Transcript
@@ -197,7 +197,7 @@ def test_approvals_pause_the_same_way_and_a_denial_reaches_the_model(session: Bu
     events, _ = run(made)
     asked = next(e for e in events if isinstance(e, ApprovalAsked))
     assert not any(isinstance(e, ToolStarted) for e in events)
-    made.answer(asked.ask, Answer(Outcome.ANSWERED, ("deny",), "too risky"))
+    made.answer(asked.ask, Answer(Outcome.ANSWERED, (DENY,), "too risky"))
     asyncio.run(drain(made.resume()))
     _, ok, text = results(made)[0]
     assert not ok
@@ -209,7 +209,7 @@ def test_an_approval_for_the_session_is_not_asked_again_but_guarded_files_are(se
     replies = [say("", ("w", {"n": 1})), say("", ("w", {"n": 2})), say("", ("w", {"dot": True})), say("done")]
     made = session(Scripted(*replies), [tool], policy=Policy("edits"))
     events, _ = run(made)
-    made.answer(events[-1].waiting[0], Answer(Outcome.ANSWERED, ("session",)))
+    made.answer(events[-1].waiting[0], Answer(Outcome.ANSWERED, (SESSION,)))
     events = asyncio.run(drain(made.resume()))
     assert isinstance(events[-1], Paused)
     assert made.transcript.calls[events[-1].waiting[0].call_id].arguments == {"dot": True}
