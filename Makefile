@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO_INSTALLED := $(VENV)/.installed-demo
+TYPECHECK := labextension/typecheck
 SOURCES := pyproject.toml $(shell find labextension/src labextension/style labextension/package.json -type f 2>/dev/null)
 
 .PHONY: demo test test-all test-long check lab bench clean
@@ -24,11 +25,17 @@ test-all: test test-long
 test-long: $(INSTALLED)
 	$(BIN)/python -m pytest -m long
 
-check: $(INSTALLED)
+check: $(INSTALLED) $(TYPECHECK)/node_modules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	cd $(TYPECHECK) && PATH="$(CURDIR)/$(BIN):$$PATH" jlpm run check
+
+# JupyterLab's own types are large, so they are no part of the build.
+$(TYPECHECK)/node_modules: $(TYPECHECK)/package.json $(TYPECHECK)/yarn.lock | $(INSTALLED)
+	cd $(TYPECHECK) && PATH="$(CURDIR)/$(BIN):$$PATH" jlpm install --immutable
+	touch $@
 
 bench: $(INSTALLED)
 	$(BIN)/python -m tests.benchmarks
