@@ -113,7 +113,7 @@ class CellView:
         self._head: _Block | None = None
         self._todos: _Block | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._free_at = 0.0
+        self._free_at = self._first_at = 0.0
         self._done = False
 
     # Beginning and end -------------------------------------------------------------------------------------------
@@ -305,11 +305,24 @@ class CellView:
         if block is None:
             if not text.strip():
                 return
-            block = self._text = self._new("text", markdown="")
-            self._round.append(block)
-            text = text.lstrip("\n")
-        block.data["markdown"] += text
+            block = self._open_text(text.lstrip("\n"))
+            if len(self._round) == 1:
+                self._show_first()
+        else:
+            block.data["markdown"] += text
         self._touch(block)
+
+    def _open_text(self, text: str) -> _Block:
+        block = self._text = self._new("text", markdown=text)
+        self._round.append(block)
+        return block
+
+    def _show_first(self) -> None:
+        """A reply's first piece waits for nothing; the pause is kept between the first pieces of very short rounds."""
+        now = time.monotonic()
+        if now >= self._first_at:
+            self._first_at, self._free_at = now + _INTERVAL, now
+            self._unschedule()
 
     def _split_text(self) -> None:
         """Close the open text up to its last paragraph end, so that updates carry what is open only."""
@@ -321,10 +334,10 @@ class CellView:
             return
         text = block.data["markdown"]
         block.data |= {"markdown": text[:cut].rstrip("\n"), "state": "closed"}
-        self._touch(block)
         self._text = None
         if rest := text[cut:].lstrip("\n"):
-            self._add_text(rest)
+            block = self._open_text(rest)
+            self._dirty[block.id] = block
 
     def _close_text(self) -> None:
         if self._text is not None:
@@ -398,9 +411,7 @@ class CellView:
 
     def flush(self) -> None:
         """Publish what has changed, in the order of the blocks."""
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
+        self._unschedule()
         self._split_text()
         dirty = [block for block in self._blocks if block.id in self._dirty]
         self._dirty.clear()
@@ -420,6 +431,11 @@ class CellView:
             self.flush()
         else:
             self._timer = asyncio.get_running_loop().call_later(wait, self._late)
+
+    def _unschedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _late(self) -> None:
         self._timer = None

@@ -11,8 +11,9 @@ from ..agent.tool import Tool
 from .calls import CallFold, RawCall, to_calls
 from .encoding import dumps
 from .leaks import LeakFilter, scan
+from .sse import StreamFault, mended
 
-__all__ = ["ChatReply", "StreamFault", "mended"]
+__all__ = ["ChatReply"]
 
 Delta = TextDelta | ThinkingDelta
 
@@ -35,14 +36,6 @@ _STOPS = {
 }
 _BROKEN_OFF = {"error", "abort", "network_error", "insufficient_system_resource"}
 """Words that end a reply which the server did not finish."""
-
-
-class StreamFault(Exception):
-    """An error that a server sent inside a stream that began well: the ``error`` value as it came."""
-
-    def __init__(self, error: Any) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 class ChatReply:
@@ -245,14 +238,3 @@ def _joined(content: Any) -> str:
     if not isinstance(content, list):
         return ""
     return "".join(part.get("text") or "" for part in content if isinstance(part, dict) and part.get("type") == "text")
-
-
-def mended(text: str) -> tuple[str, str]:
-    """A text with surrogate pairs joined, and a first half at its end whose second is yet to come."""
-    high = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
-    text = text[: len(text) - len(high)]
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text, high

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..agent.events import TextDelta, ThinkingDelta
 from ..agent.messages import Reply, StopReason, ToolCall, Usage
-from .accumulate import StreamFault, mended
 from .calls import read_arguments
+from .sse import StreamFault, mended
 
 __all__ = ["BlockReply"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jiter import from_json
 
-__all__ = ["DamagedStream", "EventDecoder", "NotAStream", "decode_object"]
+__all__ = ["DamagedStream", "EventDecoder", "NotAStream", "StreamFault", "decode_object", "mended"]
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -18,6 +18,14 @@ class DamagedStream(ValueError):
 
 class NotAStream(ValueError):
     """The response is something else than events or JSON, a web page say; the text is its beginning."""
+
+
+class StreamFault(Exception):
+    """An error that a server sent inside a stream that began well: the ``error`` value as it came."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class EventDecoder:
@@ -138,3 +146,14 @@ def decode_object(text: bytes) -> dict[str, Any] | None:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value if isinstance(value, dict) else None
+
+
+def mended(text: str) -> tuple[str, str]:
+    """A text with surrogate pairs joined, and a first half at its end whose second is yet to come."""
+    high = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+    text = text[: len(text) - len(high)]
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text, high

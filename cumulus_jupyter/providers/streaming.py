@@ -12,11 +12,10 @@ from ..agent.errors import ProviderError
 from ..agent.events import TextDelta, ThinkingDelta
 from ..agent.messages import Reply, StopReason
 from ..agent.provider import ModelFacts, Request
-from .accumulate import StreamFault
 from .encoding import images_in
 from .failures import Refusal, Target, incomplete, network_error, refused, stream_error
 from .limits import read_limits
-from .sse import DamagedStream, EventDecoder, NotAStream, decode_object
+from .sse import DamagedStream, EventDecoder, NotAStream, StreamFault, decode_object
 from .transport import Transport
 
 __all__ = ["Folding", "WireProvider"]

@@ -1,4 +1,4 @@
-"""Tool calls as servers stream them: wire.md E, parts A and C."""
+"""Tool calls as servers really stream them; numbers in names are rows of the list of failures it was built against."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that leaked into text: wire.md E, part D."""
+"""Calls that leaked into text; numbers in names are rows of the list of failures it was built against."""
 
 from __future__ import annotations
 

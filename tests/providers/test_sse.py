@@ -37,7 +37,7 @@ def test_events_survive_any_cut_and_any_line_end(end: bytes, cuts: int) -> None:
     "noise", [b"data: : keepalive", b"data: : OPENROUTER PROCESSING", b"data:", b"data: ", b": ping", b"id: 3"]
 )
 def test_noise_is_no_event(noise: bytes) -> None:
-    """Comments, comments as data and empty data give nothing (wire E 44, 45)."""
+    """Comments, comments as data and empty data give nothing."""
     assert decode(noise + b'\n\ndata: {"a":1}\n\n' + noise + b"\n\n", 5) == [{"a": 1}]
 
 

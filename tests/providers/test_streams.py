@@ -1,4 +1,4 @@
-"""Odd and broken streams through the whole engine: wire.md E, parts B, E and F."""
+"""Odd and broken streams through the engine; numbers are rows of the list of failures it was built against."""
 
 from __future__ import annotations
 
