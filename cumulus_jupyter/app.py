@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -60,6 +61,7 @@ class Conversations:
     sessions: dict[str, Session] = field(default_factory=dict)
     store: Store | None = None
     _told: dict[str, set[str]] = field(default_factory=dict)
+    _providers: dict[tuple[Any, ...], Provider] = field(default_factory=dict)
 
     def open(self, name: str, options: RunOptions, *, new: bool = False) -> Session:
         """The named conversation, made ready for a run with these options."""
@@ -76,12 +78,31 @@ class Conversations:
             added=self.tools.values(),
             environ=self.environ,
             redact=redact,
-            provider=old.provider if old and old.provider.name == options.model else None,
+            provider=self._provider(options),
             system=old.system if old else None,
         )
         self.sessions[name] = session
         session.news = self._news(transcript.session, session.toolbox, first=old is None)
         return session
+
+    def _provider(self, options: RunOptions) -> Provider | None:
+        """A model's provider is kept, with its connections and the limits that it learned."""
+        from .providers.catalog import full_name, resolve
+
+        if options.record or options.replay:
+            return None
+        name = full_name(options.model or self.settings.model or None, self.environ)
+        urls = tuple(value for key, value in self.environ.items() if key.endswith("_BASE_URL"))
+        # Connections belong to the loop that made them.
+        key = (name, urls, *_secrets(self.environ), id(asyncio.get_running_loop()))
+        if key not in self._providers:
+            self._providers[key] = resolve(name, env=self.environ, overrides=self._overrides())
+        return self._providers[key]
+
+    def _overrides(self) -> Path | None:
+        """The person's own facts of models: ``models.toml`` in the data folder."""
+        path = data_folder(self.settings.data_dir) / "models.toml"
+        return path if path.is_file() else None
 
     def _news(self, uuid: str, toolbox: Toolbox, *, first: bool) -> str:
         """Tools that came since the system prompt listed them: it stays as it is, so a note tells them."""

@@ -69,7 +69,8 @@ class Toolbox:
         self.redact = redact
         self.sandbox = sandbox
         self.private = tuple(private)
-        self._aliases = {alias: tool.name for tool in self.tools.values() for alias in tool.aliases}
+        self._aliases: dict[str, str] = {}
+        self._sort()
         self._locks: dict[str, asyncio.Lock] = {}
 
     # What is bound -----------------------------------------------------------------------------------------------
@@ -77,21 +78,19 @@ class Toolbox:
     def add(self, tool: Tool) -> None:
         """Add or replace a tool."""
         self.tools[tool.name] = tool
-        self._aliases.update(dict.fromkeys(tool.aliases, tool.name))
+        self._sort()
+
+    def _sort(self) -> None:
+        """Part the tools once, not at each round."""
+        self._aliases = {alias: tool.name for tool in self.tools.values() for alias in tool.aliases}
+        self.eager = [tool for tool in self.tools.values() if not tool.deferred]
+        """Tools that are always bound."""
+        self.deferred = [tool for tool in self.tools.values() if tool.deferred]
+        """Tools that are bound once ``tool_search`` fetched them."""
 
     def find(self, name: str) -> Tool | None:
         """The tool of that name or alias."""
         return self.tools.get(name) or self.tools.get(self._aliases.get(name, ""))
-
-    @property
-    def eager(self) -> list[Tool]:
-        """Tools that are always bound."""
-        return [tool for tool in self.tools.values() if not tool.deferred]
-
-    @property
-    def deferred(self) -> list[Tool]:
-        """Tools that are bound once ``tool_search`` fetched them."""
-        return [tool for tool in self.tools.values() if tool.deferred]
 
     def bound(self, transcript: Transcript) -> list[Tool]:
         """Eager tools, then the fetched ones in order of fetching."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Callable
@@ -64,6 +65,33 @@ def _model(extension: Extension, rest: str) -> str:
         extension.settings.model = rest
         return f"model: {provider.name} · {provider.host}"
     return f"model: {extension.settings.model or default_name(extension.conversations.environ)}"
+
+
+def _models(extension: Extension, _rest: str) -> str:
+    """What the configured endpoints offer; asked in a thread of its own, since the kernel's loop runs this command."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ..agent.errors import CumulusError
+    from ..providers.catalog import known_models, resolve
+
+    name = extension.settings.model or None
+    env = extension.conversations.environ
+
+    async def ask() -> list[str]:
+        provider: Any = resolve(name, env=env)
+        try:
+            return list(await provider.models()) if hasattr(provider, "models") else [provider.name]
+        finally:
+            await provider.close()
+
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            offered = pool.submit(asyncio.run, ask()).result(30)
+    except (CumulusError, TimeoutError) as error:
+        offered = [f"(the endpoint does not say: {error})"]
+    return "\n".join(
+        ["offered:", *(f"  {n}" for n in offered), "with known facts:", *(f"  {n}" for n in known_models())]
+    )
 
 
 def _tools(extension: Extension, rest: str) -> str:
@@ -157,6 +185,7 @@ def _help(_extension: Extension, _rest: str) -> str:
 COMMANDS: dict[str, tuple[Callable[[Any, str], str], str]] = {
     "status": (_status, "model, folder, front end, conversations"),
     "model": (_model, "[NAME] the default model; set it"),
+    "models": (_models, "what the endpoint of the default model offers"),
     "tools": (_tools, "[NAME] the tools; one as the model sees it"),
     "sessions": (_sessions, "conversations of this kernel and stored ones"),
     "history": (_history, "[SESSION] the conversation so far"),

@@ -33,9 +33,7 @@ def rows(quick: bool) -> Iterator[Row]:
                 if repetition:
                     anchor.append(theirs)
                     found.append(own)
-        yield Row(
-            f"text deltas, {name}", median(found), "/s", median(anchor), must=0.5, better=0.75, larger=True
-        )
+        yield Row(f"text deltas, {name}", median(found), "/s", median(anchor), must=0.5, better=0.75, larger=True)
 
 
 async def _by_hand(wire: str, url: str) -> float:

@@ -254,7 +254,20 @@ def test_settings_say_where_they_come_from(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["status", "model", "tools", "tools run_python", "history", "usage", "show 1", "sessions", "help", "config"]
+    "word",
+    [
+        "status",
+        "model",
+        "models",
+        "tools",
+        "tools run_python",
+        "history",
+        "usage",
+        "show 1",
+        "sessions",
+        "help",
+        "config",
+    ],
 )
 def test_commands(kernel: Kernel, word: str) -> None:
     kernel.run("%%agent -m demo\nhi")
