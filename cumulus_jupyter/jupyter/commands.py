@@ -38,6 +38,7 @@ def _status(extension: Extension, _rest: str) -> str:
     from ..providers.catalog import default_name
     from ..tools.sandbox import sandbox_status
 
+    extension.follow()
     app, settings = extension.conversations, extension.settings
     hello = extension.bridge.hello
     through = "edits go through it" if hello else "no Cumulus extension answers"

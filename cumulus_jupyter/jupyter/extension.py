@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import uuid
 from collections.abc import Callable
@@ -65,6 +66,7 @@ class Extension:
         await self._previous(options.session)
         if self.kernel is not None and self.host.person:
             self.bridge.start()
+        self.follow()
         prompt, shown = (options.prompt, []) if options.raw else expand(options.prompt, self.shell.user_ns)
         session = self.conversations.open(options.session, options.run, new=options.new)
         stop = asyncio.Event()
@@ -90,6 +92,11 @@ class Extension:
             comms.waiting.pop()
         if ended:
             run.raise_for(strict=options.strict)
+
+    def follow(self) -> None:
+        """The root is the kernel's working directory: a person's own cell may have changed it, agents' code can't."""
+        with contextlib.suppress(OSError):  # the folder is gone: the root says so when it is used
+            self.conversations.root = Path.cwd()
 
     def _view(self, options: CellOptions, session: Session, handler: InterruptHandler) -> Any:
         if self.kernel is None:

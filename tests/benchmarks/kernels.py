@@ -75,7 +75,8 @@ class Kernel:
 @contextmanager
 def kernel(folder: Path, *, extension: bool = False) -> Iterator[Kernel]:
     """A kernel that has run a cell, its folders beneath ``folder``, without keys."""
-    dropped = ("CUMULUS_", "ANTHROPIC_", "OPENAI_")
+    # A package that pip installed is compiled, so ours must be too.
+    dropped = ("CUMULUS_", "ANTHROPIC_", "OPENAI_", "PYTHONDONTWRITEBYTECODE")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
     environment |= {"CUMULUS_DATA_DIR": str(folder / "data"), "IPYTHONDIR": str(folder / "ipython")}
     manager = KernelManager()

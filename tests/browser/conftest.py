@@ -19,6 +19,12 @@ def shot(page: Page, name: str) -> None:
     page.screenshot(path=SHOTS / f"{name}.png")
 
 
+def cell_shot(page: Page, index: int, name: str) -> None:
+    """The same of one cell; README's picture is such a one."""
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    page.locator(".jp-Notebook-cell").nth(index).screenshot(path=SHOTS / f"{name}.png")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in item.path.parts:

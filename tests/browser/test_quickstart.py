@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from .conftest import shot
+from .conftest import cell_shot, shot
 from .lab import NotebookPage
 
 Open = Callable[..., NotebookPage]
@@ -30,6 +30,7 @@ def test_the_tour_with_a_click(notebook: Open, server) -> None:  # type: ignore[
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         book.theme(theme)
         shot(book.page, f"asking-{theme.split()[-1].lower()}")
+        cell_shot(book.page, 3, f"cell-{theme.split()[-1].lower()}")
     book.theme("JupyterLab Light")
     form.get_by_role("radio").nth(0).check()
     form.locator(".cu-answer").click()

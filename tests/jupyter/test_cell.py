@@ -296,6 +296,12 @@ def plain(cell: Cell) -> str:
     return "\n".join(bundle.get("text/plain", "") for bundle in cell.displays.values())
 
 
+def test_the_root_follows_a_persons_own_cd(kernel: Kernel, work: Path) -> None:
+    (work / "sub").mkdir()
+    kernel.run("%cd sub")
+    assert f"root: {work / 'sub'}" in kernel.run("%agent status").text
+
+
 def test_a_vanished_working_directory_is_said(kernel: Kernel, work: Path) -> None:
     shutil.rmtree(work)
     cell = kernel.run("%%agent -m demo\nhi")
