@@ -11,9 +11,10 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TextIO
 
-from .agent.host import CodeRun, LiveNotebook, Place
+from .agent.host import CodeRun, LiveNotebook, Place, working_in
 
 __all__ = ["ScriptHost", "printed"]
 
@@ -71,11 +72,13 @@ class ScriptHost:
         """No front end is known."""
         return ""
 
-    async def run_code(self, code: str, *, call_id: str, timeout: float, progress: Callable[[str], None]) -> CodeRun:
+    async def run_code(
+        self, code: str, *, call_id: str, folder: Path, timeout: float, progress: Callable[[str], None]
+    ) -> CodeRun:
         """Run in the script's own thread; only code that awaits can be ended at ``timeout``."""
         run = CodeRun()
         before = {name: id(value) for name, value in self._variables.items()}
-        with printed() as out:
+        with printed() as out, working_in(folder, run):
             try:
                 value = await asyncio.wait_for(self._execute(code), timeout)
                 if value is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = ["CodeRun", "Host", "LiveNotebook", "Place"]
+__all__ = ["CodeRun", "Host", "LiveNotebook", "Place", "working_in"]
 
 
 @dataclass(slots=True)
@@ -25,6 +28,27 @@ class CodeRun:
     rebound: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def working_in(folder: Path, run: CodeRun) -> Iterator[None]:
+    """Code runs in ``folder``; wherever it goes from there, the process comes back, and the run's notes say so."""
+    before = os.getcwd()
+    os.chdir(folder)
+    started = os.getcwd()
+    try:
+        yield
+    finally:
+        if (ended := _working_directory()) != started:
+            run.notes.append(f"the working directory was changed to {ended} and is set back to {started}")
+        os.chdir(before)
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "a folder that is gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +104,12 @@ class Host(Protocol):
         """Which front end has this notebook open, in words; empty where none is known to."""
         ...
 
-    async def run_code(self, code: str, *, call_id: str, timeout: float, progress: Callable[[str], None]) -> CodeRun:
-        """Run code in :meth:`namespace`. Its exceptions are in the result; at ``timeout`` seconds it is interrupted."""
+    async def run_code(
+        self, code: str, *, call_id: str, folder: Path, timeout: float, progress: Callable[[str], None]
+    ) -> CodeRun:
+        """Run code in :meth:`namespace`, with ``folder`` as its working directory.
+
+        Its exceptions are in the result; at ``timeout`` seconds it is interrupted. A change of the working directory
+        is undone and told.
+        """
         ...

@@ -84,7 +84,9 @@ class KernelHost:
             return ""
         return await asyncio.to_thread(_open_in_server, path)
 
-    async def run_code(self, code: str, *, call_id: str, timeout: float, progress: Callable[[str], None]) -> CodeRun:
+    async def run_code(
+        self, code: str, *, call_id: str, folder: Path, timeout: float, progress: Callable[[str], None]
+    ) -> CodeRun:
         """Run code in the user's namespace, behind its own line in the cell."""
         cell = current_cell.get()
         for _ in range(50):  # the call's line must stand before what the code shows
@@ -95,6 +97,7 @@ class KernelHost:
         return await self._runner.run(
             code,
             call_id=call_id,
+            folder=folder,
             timeout=timeout,
             tail=lambda text: cell.view.tail(call_id, text),
             interrupts=cell.interrupts,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from ..agent.errors import ToolError
-from ..agent.host import CodeRun
+from ..agent.host import CodeRun, working_in
 from ..tools.terminal import plain_text
 from .interrupt import InterruptHandler
 
@@ -42,6 +42,7 @@ class KernelRunner:
         code: str,
         *,
         call_id: str,
+        folder: Path,
         timeout: float,
         tail: Tail,
         interrupts: InterruptHandler,
@@ -56,8 +57,8 @@ class KernelRunner:
             raise ToolError("code can't start another agent with %%agent; do the work yourself")
         shell, run = self._shell, CodeRun()
         capture = Capture(shell, call_id, code, tail, redact)
-        before, folder = _snapshot(shell), os.getcwd()
-        with capture.on(), _guarded(shell, run), interrupts.running_code(timeout) as limit_hit:
+        before = _snapshot(shell)
+        with working_in(folder, run), capture.on(), _guarded(shell, run), interrupts.running_code(timeout) as limit_hit:
             result = await self._execute(code)
         run.outputs = capture.outputs
         error = result.error_before_exec or result.error_in_exec
@@ -66,9 +67,6 @@ class KernelRunner:
             run.interrupted = isinstance(error, (KeyboardInterrupt, asyncio.CancelledError))
             run.error = run.error or (type(error).__name__, str(error), _plain_traceback(error))
         _compare(before, _snapshot(shell), run)
-        if os.getcwd() != folder:
-            run.notes.append(f"the working directory was changed to {os.getcwd()} and is set back to {folder}")
-            os.chdir(folder)
         return run
 
     async def _execute(self, code: str) -> Any:

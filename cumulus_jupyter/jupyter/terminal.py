@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ..agent import events as e
-from ..agent.host import CodeRun, LiveNotebook, Place
+from ..agent.host import CodeRun, LiveNotebook, Place, working_in
 from ..agent.messages import Answer, Ask, Outcome, RunResult
 from ..agent.provider import Provider
 from ..script import printed
@@ -48,10 +49,12 @@ class TerminalHost:
         """No front end is known."""
         return ""
 
-    async def run_code(self, code: str, *, call_id: str, timeout: float, progress: Callable[[str], None]) -> CodeRun:
+    async def run_code(
+        self, code: str, *, call_id: str, folder: Path, timeout: float, progress: Callable[[str], None]
+    ) -> CodeRun:
         """Run in the shell's namespace; what it prints is captured."""
         run = CodeRun()
-        with printed() as out:
+        with printed() as out, working_in(folder, run):
             try:
                 result = await asyncio.wait_for(
                     self._shell.run_cell_async(

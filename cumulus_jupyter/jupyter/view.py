@@ -22,7 +22,7 @@ _INTERVAL = 0.1
 _LONGEST_PAUSE = 0.5
 _SPLIT_FROM = 400
 """Characters from which an open text is split at a paragraph's end."""
-_BYTES_PER_SECOND = 100_000
+_BYTES_PER_SECOND = 40_000
 """What an open block that can't be split may cost."""
 
 _OUTCOMES = {
@@ -418,7 +418,8 @@ class CellView:
         sent = sum(self._publish(block) for block in dirty)
         pause = min(_INTERVAL * max(sent, 1), _LONGEST_PAUSE)
         if self._text is not None:
-            pause = max(pause, len(self._text.data["markdown"]) / _BYTES_PER_SECOND)
+            copies = 3 if self._twins() else 1
+            pause = max(pause, copies * len(self._text.data["markdown"]) / _BYTES_PER_SECOND)
         self._free_at = time.monotonic() + pause
 
     def _touch(self, block: _Block) -> None:

@@ -40,7 +40,7 @@ async def run_python(
         raise ToolError("the code is empty")
     if not 0 < timeout <= _LONGEST:
         raise ToolError(f"timeout must be over 0 and at most {_LONGEST:g} seconds, not {timeout:g}")
-    run = await ctx.host.run_code(code, call_id=ctx.call.id, timeout=timeout, progress=ctx.progress)
+    run = await ctx.host.run_code(code, call_id=ctx.call.id, folder=ctx.root, timeout=timeout, progress=ctx.progress)
     text, images = outputs_for_model(run.outputs)
     parts = [text] if text else []
     parts += _after(run, timeout)

@@ -10,7 +10,7 @@ import pytest
 from .conftest import Cell, Kernel
 
 HARNESS = """
-import asyncio
+import asyncio, pathlib
 from cumulus_jupyter.jupyter.host import CellContext, KernelHost, current_cell
 from cumulus_jupyter.jupyter.interrupt import InterruptHandler
 from cumulus_jupyter.jupyter.view import CellView
@@ -27,7 +27,8 @@ async def _run(code, timeout=30.0, id="c1"):
     current_cell.set(CellContext(view, handler))
     view.handle(ToolStarted(ToolCall(id, "run_python", {"code": code})))
     host = KernelHost(_shell, None)
-    work = asyncio.create_task(host.run_code(code, call_id=id, timeout=timeout, progress=lambda text: None))
+    call = dict(call_id=id, folder=pathlib.Path.cwd(), timeout=timeout, progress=lambda text: None)
+    work = asyncio.create_task(host.run_code(code, **call))
     with handler.installed():
         try:
             run = await work
