@@ -13,7 +13,7 @@ demo: $(DEMO_INSTALLED)
 	$(BIN)/python notebooks/run_demo.py
 
 lab: $(DEMO_INSTALLED)
-	$(BIN)/jupyter lab notebooks
+	$(BIN)/jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 test: check
 	$(BIN)/python -m pytest -m "not long"

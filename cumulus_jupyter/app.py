@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .agent.errors import AgentError, CumulusError, SettingsError
+from .agent.errors import AgentError, CumulusError, SettingsError, TranscriptError
 from .agent.events import Event, Finished
 from .agent.host import Host
 from .agent.loop import Limits
@@ -65,10 +65,8 @@ class Conversations:
 
     def open(self, name: str, options: RunOptions, *, new: bool = False) -> Session:
         """The named conversation, made ready for a run with these options."""
-        redact = Redactor(_secrets(self.environ))
-        store = self._stored(redact)
         old = None if new else self.sessions.get(name)
-        transcript = old.transcript if old else store.create()
+        transcript = old.transcript if old else self.stored().create()
         session = compose(
             self.settings,
             self.host,
@@ -77,13 +75,45 @@ class Conversations:
             transcript=transcript,
             added=self.tools.values(),
             environ=self.environ,
-            redact=redact,
             provider=self._provider(options),
             system=old.system if old else None,
         )
         self.sessions[name] = session
         session.news = self._news(transcript.session, session.toolbox, first=old is None)
         return session
+
+    def resume(self, name: str, wanted: str, notebook: str) -> Session:
+        """Take up a stored conversation: by uuid or its beginning, by name, or the notebook's newest.
+
+        Raises
+        ------
+        TranscriptError
+            There is none, or another kernel has it.
+        """
+        store = self.stored()
+        here = {session.transcript.session for session in self.sessions.values()}
+        stored = [info for info in store.sessions() if info.uuid not in here]
+        fitting = [
+            info
+            for info in stored
+            if (info.uuid.startswith(wanted) or info.name == wanted if wanted else info.notebook == notebook)
+        ]
+        if not fitting:
+            raise TranscriptError(
+                "no stored conversation fits; `%agent sessions` lists them, `%agent resume UUID` takes one"
+            )
+        transcript = store.load(fitting[0].uuid)
+        self.sessions[name] = compose(
+            self.settings,
+            self.host,
+            self.root,
+            RunOptions(),
+            transcript=transcript,
+            added=self.tools.values(),
+            environ=self.environ,
+            provider=self._provider(RunOptions()),
+        )
+        return self.sessions[name]
 
     def _provider(self, options: RunOptions) -> Provider | None:
         """A model's provider is kept, with its connections and the limits that it learned."""
@@ -112,9 +142,10 @@ class Conversations:
         lines = [f"- {tool.name}: {tool.summary}" for tool in new]
         return "\n".join(["<new-deferred-tools>", *lines, "</new-deferred-tools>"]) if lines else ""
 
-    def _stored(self, redact: Redactor) -> Store:
+    def stored(self) -> Store:
+        """The folder of stored conversations."""
         if self.store is None:
-            self.store = Store(data_folder(self.settings.data_dir), redact)
+            self.store = Store(data_folder(self.settings.data_dir), Redactor(_secrets(self.environ)))
         return self.store
 
 

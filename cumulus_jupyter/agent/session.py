@@ -83,6 +83,17 @@ class Session:
             effort=self.limits.effort,
         )
 
+    def recover(self) -> bool:
+        """Make a conversation that its kernel left behind ready to go on; whether its run is still to be ended.
+
+        Questions stay open. A call that may have begun is not run again: its result says that nothing is known of it.
+        """
+        for call in self.transcript.open_calls:
+            if not self.toolbox.waits(call, self.transcript):
+                lost = "unknown: the kernel ended while this call may have been running. Check its effects first."
+                self.transcript.result(ToolResult(call.id, call.name, [lost], ok=False))
+        return bool(self.transcript.messages) and self.transcript.status is Status.RUNNING
+
     def close_open_calls(self, reason: str) -> None:
         """Give each open call a result, so that the next request is valid."""
         for call in self.transcript.open_calls:

@@ -131,6 +131,11 @@ class Toolbox:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    def waits(self, call: ToolCall, transcript: Transcript) -> bool:
+        """Whether an open call has done nothing yet: it asks the person, or needs their word first."""
+        tool = self.find(call.name)
+        return bool(tool and tool.ask) or isinstance(self._asked(call, transcript), ApprovalAsked)
+
     def _asked(self, call: ToolCall, transcript: Transcript) -> Event | None:
         """The event that a call waits with, or that its question was answered with; None where it just goes on."""
         tool = self.find(call.name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from ..agent.messages import Reply, UserMessage
+from ..agent.messages import Outcome, Reply, UserMessage
 from ..agent.session import Session
 from .options import OPTIONS
 
@@ -155,6 +155,32 @@ def _reset(extension: Extension, rest: str) -> str:
     return f"session {name!r} starts afresh"
 
 
+def _answer(extension: Extension, rest: str) -> str:
+    from ..tools.answers import AnswerBook
+
+    book = AnswerBook.from_json(rest, extension.conversations.root)
+    given = []
+    for run in extension.runs.values():
+        for ask in list(run.waiting.values()):
+            answer = None if ask.approval else book.resolve(ask)
+            if answer is not None and answer.outcome is Outcome.ANSWERED:
+                run.submit(ask, answer)
+                given.append(ask.questions[0].header)
+    return f"answered: {', '.join(given)}" if given else "no open question fits that answer"
+
+
+def _resume(_extension: Extension, _rest: str) -> str:
+    raise UsageError("%agent resume stands alone in its cell")
+
+
+def _undo(_extension: Extension, _rest: str) -> str:
+    raise UsageError("%agent undo is not there yet: undo notebook edits with the notebook's own undo")
+
+
+def _call(_extension: Extension, _rest: str) -> str:
+    raise UsageError("%agent call is not there yet: `%agent tools NAME` shows what the model sees of a tool")
+
+
 def _stop(extension: Extension, _rest: str) -> str:
     stopped = extension.stop()
     return f"stopped: {', '.join(stopped)}" if stopped else "nothing is running"
@@ -163,8 +189,7 @@ def _stop(extension: Extension, _rest: str) -> str:
 def _sessions(extension: Extension, _rest: str) -> str:
     rows = [f"{name}: {s.transcript.session} (this kernel)" for name, s in extension.conversations.sessions.items()]
     here = {s.transcript.session for s in extension.conversations.sessions.values()}
-    store = extension.conversations.store
-    for info in store.sessions() if store else ():
+    for info in extension.conversations.stored().sessions():
         if info.uuid not in here:
             rows.append(f"{info.uuid}  {info.notebook or '-'}  {info.prompt[:60]!r}")
     return "\n".join(rows) or "no conversation yet"
@@ -188,6 +213,10 @@ COMMANDS: dict[str, tuple[Callable[[Any, str], str], str]] = {
     "model": (_model, "[NAME] the default model; set it"),
     "models": (_models, "what the endpoint of the default model offers"),
     "tools": (_tools, "[NAME] the tools; one as the model sees it"),
+    "answer": (_answer, "JSON answers the open question, as --answers does"),
+    "resume": (_resume, "[NAME or uuid] go on with a stored conversation"),
+    "undo": (_undo, "(not there yet)"),
+    "call": (_call, "(not there yet)"),
     "sessions": (_sessions, "conversations of this kernel and stored ones"),
     "history": (_history, "[SESSION] the conversation so far"),
     "usage": (_usage, "[SESSION] tokens and cost so far"),

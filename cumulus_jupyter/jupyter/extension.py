@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 
 from ..agent.errors import CumulusError, SettingsError
+from ..agent.events import Event
+from ..agent.host import Place
 from ..agent.messages import RunResult
 from ..agent.session import Session
 from ..app import Conversations
@@ -63,24 +65,50 @@ class Extension:
             options = replace(options, run=replace(options.run, system=self._text(options.run.system)))
         except SettingsError as error:
             raise UsageError(str(error)) from None
-        await self._previous(options.session)
+        await self._ready(options.session)
+        prompt, shown = (options.prompt, []) if options.raw else expand(options.prompt, self.shell.user_ns)
+        session = self.conversations.open(options.session, options.run, new=options.new)
+
+        def events(view: Any) -> AsyncGenerator[Event, None]:
+            for expression, value in shown:
+                view.expanded(expression, value)
+            note = "" if options.no_context else self.notes.note(self.host.place())
+            return session.stream(self._with_late(options.session, prompt), note)
+
+        await self._run(options, session, events)
+
+    async def resume(self, name: str) -> None:
+        """Go on with a stored conversation: ``%agent resume [NAME or uuid]``."""
+        options = CellOptions("", session="main")
+        await self._ready(options.session)
+        session = self.conversations.resume(options.session, name, self._place().path)
+        if session.recover():
+            await self._run(options, session, lambda view: session.resume())
+            return
+        said = len(session.transcript.messages)
+        print(f"conversation {session.transcript.session} is taken up ({said} messages); the next %%agent cell goes on")
+
+    async def _ready(self, name: str) -> None:
+        await self._previous(name)
         if self.kernel is not None and self.host.person:
             self.bridge.start()
         self.follow()
-        prompt, shown = (options.prompt, []) if options.raw else expand(options.prompt, self.shell.user_ns)
-        session = self.conversations.open(options.session, options.run, new=options.new)
+
+    def _place(self) -> Place:
+        place: Place = self.host.locate() if self.kernel is not None else self.host.place()
+        return place
+
+    async def _run(
+        self, options: CellOptions, session: Session, events: Callable[[Any], AsyncGenerator[Event, None]]
+    ) -> None:
+        """Start a run in this cell, and wait for it as the options say."""
         stop = asyncio.Event()
         handler = InterruptHandler(stop.set)
         view = self._view(options, session, handler)
         view.begin(session.provider, stoppable=options.background)
-        for expression, value in shown:
-            view.expanded(expression, value)
-        note = "" if options.no_context else self.notes.note(self.host.place())
-        run = self.runs[options.session] = Run(
-            session, view, self._with_late(options.session, prompt), note, self._save
-        )
+        run = self.runs[options.session] = Run(session, view, events(view), self._save)
         run.task.add_done_callback(lambda _: self._ended(options, run))
-        self._remember(options, session.transcript.session, prompt)
+        self._remember(options, session.transcript.session)
         if options.background:
             view.detach(stoppable=True)
             return
@@ -151,9 +179,10 @@ class Extension:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    def _remember(self, options: CellOptions, session: str, prompt: str) -> None:
+    def _remember(self, options: CellOptions, session: str) -> None:
         if self.conversations.store is not None:
-            self.conversations.store.note(session, notebook=self.host.place().path, name=options.session, prompt=prompt)
+            place = self.host.place().path
+            self.conversations.store.note(session, notebook=place, name=options.session, prompt=options.prompt)
 
     def _clicks_arrive(self) -> bool:
         """Whether a widget's message is served while a cell awaits: from ipykernel 7.4 on, whatever the front end."""
@@ -213,6 +242,8 @@ def transform(lines: list[str]) -> list[str]:
     if match := _CELL.match(head):
         return [_awaited(match["line"] or "", "".join(lines[first + 1 :]))]
     match = _LINE.match(head)
+    if match and match["line"].split()[0] == "resume":
+        return [f"await get_ipython().{_NAME}.resume({match['line'].strip()[6:].strip()!r})\n", *lines[first + 1 :]]
     alone = not any(line.strip() for line in lines[first + 1 :])
     if match and alone and match["line"].split()[0] not in COMMANDS:
         return [_awaited(match["line"], "")]

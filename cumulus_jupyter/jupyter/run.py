@@ -42,11 +42,16 @@ class Run:
     """A run under way.
 
     Made inside the cell, so that its task keeps the cell's output whatever runs later. ``waiting`` holds the open
-    questions; ``submit`` answers one from any thread; ``on_ask`` is called when one is shown.
+    questions; ``events`` is the session's ``stream`` or ``resume``; ``submit`` answers a question from any thread;
+    ``on_ask`` is called when one is shown.
     """
 
     def __init__(
-        self, session: Session, view: View, prompt: str, note: str, on_ask: Callable[[], None] = lambda: None
+        self,
+        session: Session,
+        view: View,
+        events: AsyncGenerator[Event, None],
+        on_ask: Callable[[], None] = lambda: None,
     ) -> None:
         self.session, self.view, self._on_ask = session, view, on_ask
         self.waiting: dict[str, Ask] = {}
@@ -57,7 +62,7 @@ class Run:
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self.task = self._loop.create_task(self._main(session.stream(prompt, note)))
+        self.task = self._loop.create_task(self._main(events))
 
     # The run -----------------------------------------------------------------------------------------------------
 
