@@ -21,6 +21,7 @@ from .agent.errors import (
 )
 
 if TYPE_CHECKING:
+    from .agent.events import Finished, TextDelta, ToolFinished, ToolStarted
     from .app import Agent
     from .usertools import tool
 
@@ -30,9 +31,13 @@ __all__ = [
     "AgentStopped",
     "BridgeError",
     "CumulusError",
+    "Finished",
     "ProviderError",
     "SettingsError",
+    "TextDelta",
     "ToolError",
+    "ToolFinished",
+    "ToolStarted",
     "TranscriptError",
     "load_ipython_extension",
     "tool",
@@ -41,7 +46,11 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_LATER = {"Agent": ".app", "tool": ".usertools"}
+_LATER = {
+    "Agent": ".app",
+    "tool": ".usertools",
+    **dict.fromkeys(("Finished", "TextDelta", "ToolFinished", "ToolStarted"), ".agent.events"),
+}
 
 
 def __getattr__(name: str) -> Any:

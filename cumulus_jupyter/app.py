@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -269,7 +270,7 @@ class Agent:
     data_dir
         Folder to store the conversation in; by default nothing is written.
     host
-        Surroundings to run in; by default a namespace of its own.
+        Surroundings to run in; by default a notebook's or a terminal IPython's variables, in a script its own.
     """
 
     def __init__(
@@ -301,7 +302,7 @@ class Agent:
         store = Store(Path(data_dir), redact) if data_dir is not None else None
         self._session = compose(
             CumulusAgent(),
-            host or ScriptHost(),
+            host or ScriptHost(_user_variables()),
             place.absolute(),
             options,
             transcript=store.create() if store else Transcript(),
@@ -343,3 +344,9 @@ class Agent:
         if strict and result.status is not Status.DONE:
             raise AgentError(f"the run ended {result.status}: {result.error or 'see its text'}")
         return result
+
+
+def _user_variables() -> dict[str, Any] | None:
+    """The variables of the notebook or terminal that this runs in; None in a plain script."""
+    main = vars(sys.modules["__main__"])
+    return main if "get_ipython" in main else None

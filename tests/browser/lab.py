@@ -59,7 +59,7 @@ class LabServer:
         news = "@jupyterlab/apputils-extension:announcements"
         (config / "page_config.json").write_text(json.dumps({"disabledExtensions": {news: True}}))
         command = [
-            sys.executable,
+            os.environ.get("CUMULUS_TEST_PYTHON", sys.executable),  # another environment's JupyterLab
             "-m",
             "jupyterlab",
             "--no-browser",
