@@ -80,6 +80,11 @@ class Toolbox:
         self.tools[tool.name] = tool
         self._sort()
 
+    def remove(self, name: str) -> None:
+        """Take a tool away."""
+        del self.tools[name]
+        self._sort()
+
     def _sort(self) -> None:
         """Part the tools once, not at each round."""
         self._aliases = {alias: tool.name for tool in self.tools.values() for alias in tool.aliases}

@@ -91,7 +91,7 @@ def test_anthropics_words(serve: Any, provider: Any) -> None:
         ({"retry-after": "7"}, (7, 7)),
         ({"retry-after": "0.5"}, (0.5, 0.5)),
         ({"retry-after-ms": "1500", "retry-after": "9"}, (1.5, 1.5)),
-        ({"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=300), usegmt=True)}, (200, 301)),
+        ({"retry-after": format_datetime(datetime.now(UTC) + timedelta(hours=9), usegmt=True)}, (8 * 3600, 9 * 3600)),
         ({"retry-after": format_datetime(datetime.now(UTC) - timedelta(seconds=9), usegmt=True)}, (0, 0)),
         ({"retry-after": "soon"}, None),
         ({}, None),

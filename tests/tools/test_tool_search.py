@@ -129,7 +129,7 @@ def test_fetching_again_does_not_change_the_order_of_the_bound_tools(bench: Benc
 
 def test_searching_sees_only_what_this_agent_may_bind(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    del bench.toolbox.tools["run_shell"]
+    bench.toolbox.remove("run_shell")
     assert "run_shell" not in found(bench, "run a shell command", max_results=25)
 
 
