@@ -14,9 +14,9 @@ from ..agent.messages import Answer, Ask, Outcome, RunResult
 from ..agent.provider import Provider
 from ..script import printed
 from ..tools.terminal import plain_text
+from .board import Submit
 from .labels import label, result_note
 from .twins import visible
-from .view import Submit
 
 __all__ = ["TerminalHost", "TerminalView"]
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import asdict
+from typing import Any
 
 from ..agent import events as e
 from ..agent.messages import Answer, Ask, Outcome, RunResult, Status
 from ..agent.provider import Provider
+from .board import Block, Board, Publisher, Submit
 from .labels import arguments_text, label, result_note, result_text
-from .twins import html_twin, plain_twin
+from .paragraphs import last_paragraph_end
 
-__all__ = ["MIME", "CellView", "Publisher", "Submit"]
+__all__ = ["CellView"]
 
-MIME = "application/vnd.cumulus.agent+json"
-_INTERVAL = 0.1
-_LONGEST_PAUSE = 0.5
 _SPLIT_FROM = 400
 """Characters from which an open text is split at a paragraph's end."""
 _BYTES_PER_SECOND = 40_000
@@ -30,46 +26,6 @@ _OUTCOMES = {
     Outcome.TIMED_OUT: "no answer in time",
     Outcome.NO_USER: "nobody there",
 }
-
-Submit = Callable[[Answer], None]
-
-
-class Publisher(Protocol):
-    """How bundles reach the front end."""
-
-    def publish(self, bundle: dict[str, Any], display_id: str, *, update: bool) -> None:
-        """Show a bundle, or replace the one shown under that id."""
-        ...
-
-    def form(self, ask: Ask, submit: Submit) -> Form | None:
-        """A live form for a question; None where widgets can't live."""
-        ...
-
-
-class Form(Protocol):
-    """A live form."""
-
-    @property
-    def bundle(self) -> dict[str, Any]:
-        """Its widget view, to be shown beside the static twin."""
-        ...
-
-    def close(self) -> None:
-        """Take the form away."""
-        ...
-
-
-@dataclass(slots=True)
-class _Block:
-    id: str
-    data: dict[str, Any]
-    shown: bool = False
-    form: Form | None = None
-    started: float = field(default_factory=time.monotonic)
-
-    @property
-    def open(self) -> bool:
-        return bool(self.data["state"] == "open")
 
 
 class CellView:
@@ -102,25 +58,30 @@ class CellView:
         quiet: bool = False,
         redact: Callable[[Any], Any] = lambda value: value,
     ) -> None:
-        self._publisher, self._redact = publisher, redact
-        self._common: dict[str, Any] = {"v": 1, "session": session, "run": run}
-        self._watched, self._twins, self._quiet = watched, twins, quiet
-        self._blocks: list[_Block] = []
-        self._dirty: dict[str, _Block] = {}
-        self._by_call: dict[str, _Block] = {}
-        self._text: _Block | None = None
-        self._round: list[_Block] = []
-        self._head: _Block | None = None
-        self._todos: _Block | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._free_at = self._first_at = 0.0
+        self.run = run
+        """The run's id in the bundles."""
+        self._quiet = quiet
+        self._board = Board(
+            publisher,
+            {"v": 1, "session": session, "run": run},
+            watched=watched,
+            twins=twins,
+            redact=redact,
+            hidden=self._hidden,
+            prepare=self._split_text,
+        )
+        self._by_call: dict[str, Block] = {}
+        self._text: Block | None = None
+        self._round: list[Block] = []
+        self._head: Block | None = None
+        self._todos: Block | None = None
         self._done = False
 
     # Beginning and end -------------------------------------------------------------------------------------------
 
     def begin(self, provider: Provider, *, stoppable: bool = False) -> None:
         """Say who answers, and that it has begun."""
-        self._head = self._new(
+        self._head = self._board.new(
             "status",
             role="head",
             status="running",
@@ -133,21 +94,21 @@ class CellView:
             activity="thinking",
             stoppable=stoppable,
         )
-        self._touch(self._head)
+        self._board.touch(self._head)
 
     def finish(self, result: RunResult, advice: str = "") -> None:
         """Close what is open and say how the run ended."""
         self._close_text()
-        for block in self._blocks:
+        for block in self._board.blocks:
             if block.open and block.data["kind"] == "tool":
                 block.data |= {"state": "closed", "status": "stopped"}
-                self._touch(block)
+                self._board.touch(block)
             elif block.open and block.form:
                 self._settle_question(block, "closed", [])
         if self._head:
             self._head.data |= {"state": "closed", "status": str(result.status)}
-            self._touch(self._head)
-        foot = self._new(
+            self._board.touch(self._head)
+        foot = self._board.new(
             "status",
             role="foot",
             status=str(result.status),
@@ -162,7 +123,7 @@ class CellView:
         self._done = True
         for block in [*self._round, foot]:
             if not block.shown:
-                self._dirty[block.id] = block
+                self._board.touch(block)
         self.flush()
 
     def expanded(self, expression: str, value: str) -> None:
@@ -170,16 +131,11 @@ class CellView:
         shown = value if len(value) <= 200 else f"{value[:200]}… ({len(value):,} characters)"
         self._notice(e.Notice(f"`{{{{{expression}}}}}` is\n\n```\n{shown.replace('```', '` ` `')}\n```"))
 
-    @property
-    def run(self) -> str:
-        """The run's id in the bundles."""
-        return str(self._common["run"])
-
     def detach(self, *, stoppable: bool) -> None:
         """The cell has ended, the run has not: it waits, or goes on in the background."""
         if self._head:
             self._head.data["stoppable"] = stoppable
-            self._touch(self._head)
+            self._board.touch(self._head)
         self.flush()
 
     # Events ------------------------------------------------------------------------------------------------------
@@ -208,7 +164,7 @@ class CellView:
         if event.call.name in ("update_todos", "AskUserQuestion"):  # drawn as what they are
             return
         verb, thing, how = label(event.call)
-        block = self._new(
+        block = self._board.new(
             "tool",
             name=event.call.name,
             verb=verb,
@@ -223,12 +179,12 @@ class CellView:
         )
         self._by_call[event.call.id] = block
         self._activity(f"{verb} {thing}".strip()[:80])
-        self._touch(block)
+        self._board.touch(block)
 
     def _tool_progress(self, event: e.ToolProgress) -> None:
         if block := self._by_call.get(event.call_id):
             block.data["tail"] = event.text[-2_000:]
-            self._touch(block)
+            self._board.touch(block)
 
     def _tool_finished(self, event: e.ToolFinished) -> None:
         result, block = event.result, self._by_call.get(event.call.id)
@@ -250,16 +206,16 @@ class CellView:
         block.data.pop("tail", None)
         if result.handle:
             block.data["window"] = {"shown": len(result.text), "total": result.size}
-        self._touch(block)
+        self._board.touch(block)
         self._activity("thinking")
 
     def _todos_changed(self, event: e.TodosChanged) -> None:
         if self._todos is None:
             self._close_text()
-            self._todos = self._new("todos", items=[])
+            self._todos = self._board.new("todos", items=[])
         closed = all(item["status"] == "completed" for item in event.todos)
         self._todos.data |= {"items": event.todos, "state": "closed" if closed else "open"}
-        self._touch(self._todos)
+        self._board.touch(self._todos)
 
     def _retrying(self, event: e.Retrying) -> None:
         self._activity(f"{event.reason} — attempt {event.attempt} of {event.attempts} in {event.seconds:.0f} s")
@@ -271,19 +227,20 @@ class CellView:
             if left <= 0:
                 break
             text = block.data["markdown"]
-            block.data["markdown"] = text[: max(len(text) - left, 0)]
-            left -= len(text)
-            self._touch(block)
+            unseen = block.streamed - len(text)
+            block.data["markdown"] = text[: len(text) - max(left - unseen, 0)] if left < block.streamed else ""
+            left, block.streamed = left - block.streamed, max(block.streamed - left, 0)
+            self._board.touch(block)
         self._text = None
-        note = self._new("text", markdown=f"*taken back: {event.reason}*", tone="note")
+        note = self._board.new("text", markdown=f"*taken back: {event.reason}*", tone="note")
         note.data["state"] = "closed"
-        self._touch(note)
+        self._board.touch(note)
 
     def _notice(self, event: e.Notice) -> None:
         self._close_text()
-        note = self._new("text", markdown=event.text, tone="note")
+        note = self._board.new("text", markdown=event.text, tone="note")
         note.data["state"] = "closed"
-        self._touch(note)
+        self._board.touch(note)
 
     _DRAW: dict[type, Callable[..., None]] = {  # noqa: RUF012
         e.RoundStarted: _round_started,
@@ -306,43 +263,40 @@ class CellView:
             if not text.strip():
                 return
             block = self._open_text(text.lstrip("\n"))
-            if len(self._round) == 1:
-                self._show_first()
+            block.streamed = 0
+            if len(self._round) == 1:  # a reply's first piece waits for nothing
+                self._board.hurry()
         else:
             block.data["markdown"] += text
-        self._touch(block)
+        block.streamed += len(text)
+        self._board.touch(block)
 
-    def _open_text(self, text: str) -> _Block:
-        block = self._text = self._new("text", markdown=text)
+    def _open_text(self, text: str) -> Block:
+        block = self._text = self._board.new("text", markdown=text)
+        block.streamed = len(text)
         self._round.append(block)
         return block
 
-    def _show_first(self) -> None:
-        """A reply's first piece waits for nothing; the pause is kept between the first pieces of very short rounds."""
-        now = time.monotonic()
-        if now >= self._first_at:
-            self._first_at, self._free_at = now + _INTERVAL, now
-            self._unschedule()
-
-    def _split_text(self) -> None:
-        """Close the open text up to its last paragraph end, so that updates carry what is open only."""
+    def _split_text(self) -> int:
+        """Close the open text up to its last paragraph end; the characters that stay open."""
         block = self._text
-        if block is None or len(block.data["markdown"]) < _SPLIT_FROM:
-            return
-        cut = last_paragraph_end(block.data["markdown"])
-        if cut <= 0:
-            return
+        if block is None:
+            return 0
         text = block.data["markdown"]
+        cut = last_paragraph_end(text) if len(text) >= _SPLIT_FROM else 0
+        if cut <= 0:
+            return len(text)
         block.data |= {"markdown": text[:cut].rstrip("\n"), "state": "closed"}
         self._text = None
         if rest := text[cut:].lstrip("\n"):
-            block = self._open_text(rest)
-            self._dirty[block.id] = block
+            block.streamed -= len(rest)
+            self._board.mark(self._open_text(rest))
+        return len(rest)
 
     def _close_text(self) -> None:
         if self._text is not None:
             self._text.data["state"] = "closed"
-            self._touch(self._text)
+            self._board.touch(self._text)
             self._text = None
 
     # Questions ---------------------------------------------------------------------------------------------------
@@ -352,9 +306,9 @@ class CellView:
         if ask.call_id in self._by_call:
             return
         block = self._question(ask)
-        block.form = self._publisher.form(ask, submit) if self._watched else None
+        block.form = self._board.form(ask, submit)
         self._status("waiting", "waiting for you")
-        self._touch(block)
+        self._board.touch(block)
         self.flush()
 
     def answered(self, ask: Ask, answer: Answer) -> None:
@@ -379,20 +333,18 @@ class CellView:
         self._status("running", "thinking")
         self.flush()
 
-    def _question(self, ask: Ask) -> _Block:
+    def _question(self, ask: Ask) -> Block:
         self._close_text()
         questions = [asdict(question) for question in ask.questions]
-        block = self._new("question", questions=questions, outcome="open", answers=[], detail=ask.detail)
+        block = self._board.new("question", questions=questions, outcome="open", answers=[], detail=ask.detail)
         self._by_call[ask.call_id] = block
         return block
 
-    def _settle_question(self, block: _Block, outcome: str, answers: list[dict[str, str]]) -> None:
+    def _settle_question(self, block: Block, outcome: str, answers: list[dict[str, str]]) -> None:
         form, block.form = block.form, None
         closed = answers or [{"header": q["header"], "answer": "closed"} for q in block.data["questions"]]
         block.data |= {"state": "closed", "outcome": outcome, "answers": closed}
-        self._dirty[block.id] = block
-        self._publish(block)
-        self._dirty.pop(block.id, None)
+        self._board.publish(block)
         if form:
             form.close()
 
@@ -407,70 +359,16 @@ class CellView:
         block = self._by_call.get(call_id)
         if block is None or not block.shown or not block.open or self._quiet:
             return None
-        return block.id, self._bundle(block, {**block.data, "tail": text})
+        return block.id, self._board.bundle(block, {**block.data, "tail": text})
 
     def flush(self) -> None:
-        """Publish what has changed, in the order of the blocks."""
-        self._unschedule()
-        self._split_text()
-        dirty = [block for block in self._blocks if block.id in self._dirty]
-        self._dirty.clear()
-        sent = sum(self._publish(block) for block in dirty)
-        pause = min(_INTERVAL * max(sent, 1), _LONGEST_PAUSE)
-        if self._text is not None:
-            copies = 3 if self._twins() else 1
-            pause = max(pause, copies * len(self._text.data["markdown"]) / _BYTES_PER_SECOND)
-        self._free_at = time.monotonic() + pause
+        """Publish what has changed."""
+        self._board.flush()
 
-    def _touch(self, block: _Block) -> None:
-        """Have a block published, now if nothing was for a while."""
-        self._dirty[block.id] = block
-        if self._timer is not None:
-            return
-        wait = self._free_at - time.monotonic()
-        if wait <= 0:
-            self.flush()
-        else:
-            self._timer = asyncio.get_running_loop().call_later(wait, self._late)
-
-    def _unschedule(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _late(self) -> None:
-        self._timer = None
-        self.flush()
-
-    def _publish(self, block: _Block) -> bool:
-        if self._hidden(block) or (not self._watched and block.open):
-            return False
-        self._publisher.publish(self._bundle(block, block.data), block.id, update=block.shown)
-        block.shown = True
-        return True
-
-    def _hidden(self, block: _Block) -> bool:
+    def _hidden(self, block: Block) -> bool:
         if not self._quiet or block.form or block.data["kind"] == "question":
             return False
         return not (self._done and block in self._round)
-
-    def _bundle(self, block: _Block, data: dict[str, Any]) -> dict[str, Any]:
-        data = self._redact(data)
-        bundle: dict[str, Any] = {MIME: data}
-        if block.form:
-            bundle |= block.form.bundle
-        if not block.open or block.form or self._twins():
-            bundle |= {"text/html": html_twin(data), "text/plain": plain_twin(data)}
-        else:
-            bundle["text/plain"] = ""
-        return bundle
-
-    def _new(self, kind: str, **data: Any) -> _Block:
-        number = len(self._blocks) + 1
-        id = f"{self._common['run']}-{number}"
-        block = _Block(id, {**self._common, "block": id, "kind": kind, "state": "open", **data})
-        self._blocks.append(block)
-        return block
 
     def _activity(self, text: str) -> None:
         self._status("running", text)
@@ -479,35 +377,15 @@ class CellView:
         if self._head and self._head.open:
             if self._head.data["status"] == status and self._head.data["activity"] == activity:
                 return
-            waiting = any(block.form for block in self._blocks)
+            waiting = any(block.form for block in self._board.blocks)
             if waiting and status == "running":
                 return
             self._head.data |= {"status": status, "activity": activity}
-            self._touch(self._head)
+            self._board.touch(self._head)
 
     def needs_input(self) -> None:
         """The cell ends at an open question."""
         if self._head:
             self._head.data |= {"status": str(Status.NEEDS_INPUT), "activity": "waiting for you", "stoppable": True}
-            self._touch(self._head)
+            self._board.touch(self._head)
         self.flush()
-
-
-_FENCE = re.compile(r"^\s{0,3}(?:[-*+]\s+|\d+[.)]\s+)*(`{3,}|~{3,})(.*)$")
-
-
-def last_paragraph_end(text: str) -> int:
-    """Where the last blank line outside a code fence and outside an indented continuation begins; 0 for none."""
-    fence, cut, position = "", 0, 0
-    lines = text.split("\n")
-    for number, line in enumerate(lines[:-1]):
-        match = _FENCE.match(line)
-        if match and not fence:
-            fence = match[1]
-        elif match and match[1][0] == fence[0] and len(match[1]) >= len(fence) and not match[2].strip():
-            fence = ""
-        following = lines[number + 1]
-        if not fence and not line.strip() and not following.startswith((" ", "\t")) and following.strip():
-            cut = position
-        position += len(line) + 1
-    return cut

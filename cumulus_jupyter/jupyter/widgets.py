@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..agent.messages import Ask
-from .view import Form, Submit
+from .board import Form, Submit
 
 __all__ = ["KernelPublisher"]
 

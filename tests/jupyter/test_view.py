@@ -1,0 +1,152 @@
+"""Text is cut into blocks where Markdown allows it; the bundles stay safe and complete without any renderer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cumulus_jupyter.agent import events as e
+from cumulus_jupyter.agent.messages import RunResult, RunUsage, Status, ToolCall, ToolResult
+from cumulus_jupyter.jupyter.board import MIME
+from cumulus_jupyter.jupyter.paragraphs import last_paragraph_end
+from cumulus_jupyter.jupyter.twins import html_twin, markdown_html, plain_twin
+from cumulus_jupyter.jupyter.view import CellView
+from cumulus_jupyter.providers.demo import DemoProvider
+
+
+@pytest.mark.parametrize(
+    ("text", "head"),
+    [
+        ("one\n\ntwo", "one\n"),
+        ("one\n\ntwo\n\nthree", "one\n\ntwo\n"),
+        ("one\ntwo", ""),
+        ("one\n\n", ""),
+        ("```\ncode\n\nmore", ""),
+        ("a\n\n```\ncode\n\nmore\n```\n\nb", "a\n\n```\ncode\n\nmore\n```\n"),
+        ("~~~\n```\n\n~~~\n\nb", "~~~\n```\n\n~~~\n"),
+        ("- item\n\n  goes on\n\nend", "- item\n\n  goes on\n"),
+        ("- ```\n\n  x", ""),
+    ],
+)
+def test_a_text_is_cut_at_paragraphs_only(text: str, head: str) -> None:
+    assert text[: last_paragraph_end(text)] == head
+
+
+class Screen:
+    """What a front end would hold."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, dict[str, Any]] = {}
+        self.sent: list[tuple[str, dict[str, Any], bool]] = []
+
+    def publish(self, bundle: dict[str, Any], display_id: str, *, update: bool) -> None:
+        assert update == (display_id in self.shown)
+        self.shown[display_id] = bundle
+        self.sent.append((display_id, {**bundle, MIME: dict(bundle[MIME])}, update))
+
+    def form(self, ask: Any, submit: Any) -> None:
+        return None
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(
+            b[MIME]["markdown"] for b in self.shown.values() if b[MIME]["kind"] == "text" and b[MIME]["markdown"]
+        )
+
+
+def draw(*events: e.Event, pause: float = 0.0, **options: Any) -> Screen:
+    screen = Screen()
+
+    async def run() -> None:
+        view = CellView(screen, "session", "run", **{"watched": True, **options})
+        view.begin(DemoProvider())
+        for event in events:
+            view.handle(event)
+            if pause:
+                await asyncio.sleep(pause)
+        view.finish(RunResult("", Status.DONE, RunUsage(rounds=1)))
+
+    asyncio.run(run())
+    return screen
+
+
+def words(text: str) -> list[e.Event]:
+    return [e.RoundStarted(1), *(e.TextDelta(word + " ") for word in text.split(" "))]
+
+
+def test_closed_blocks_are_never_sent_again() -> None:
+    text = "\n\n".join(f"Paragraph {n} " + "word " * 100 for n in range(6))
+    screen = draw(*words(text), pause=0.001)
+    closed: set[str] = set()
+    for display_id, bundle, _ in screen.sent:
+        assert display_id not in closed
+        if bundle[MIME]["state"] == "closed":
+            closed.add(display_id)
+    assert screen.text.split() == text.split()
+
+
+def test_with_nobody_watching_each_block_is_shown_once_and_whole() -> None:
+    call = ToolCall("c", "read_file", {"path": "a.csv"})
+    done = e.ToolFinished(call, ToolResult("c", "read_file", ["x"]))
+    screen = draw(*words("Hello there."), e.ToolStarted(call), done, watched=False)
+    assert not [update for _, _, update in screen.sent if update]
+    assert {bundle[MIME]["state"] for bundle in screen.shown.values()} == {"closed"}
+
+
+def test_text_is_taken_back_across_blocks() -> None:
+    text = "Kept. " + "\n\n".join("gone " * 120 for _ in range(3))
+    events = words(text)
+    streamed = sum(len(event.text) for event in events if isinstance(event, e.TextDelta))
+    screen = draw(*events, e.ReplyDiscarded("cut", streamed - 6), pause=0.0005)
+    assert screen.text.split("\n\n")[0].strip() == "Kept."
+    assert "gone" not in screen.text
+    assert "taken back: cut" in screen.text
+
+
+def test_quiet_shows_the_final_answer_and_the_foot_only() -> None:
+    call = ToolCall("c", "read_file", {"path": "a.csv"})
+    done = e.ToolFinished(call, ToolResult("c", "read_file", ["x"]))
+    events = [*words("First."), e.ToolStarted(call), done, e.RoundStarted(2), e.TextDelta("Last.")]
+    assert draw(*events, quiet=True).text == "Last."
+
+
+HOSTILE = (
+    "<script>alert(1)</script> <img src=x onerror=alert(1)> [a](javascript:alert(1)) "
+    "![pixel](https://evil.example/?d=1) \x1b[31mred\x1b[0m \u202egnirts"
+)
+
+
+def test_hostile_text_is_inert_in_every_twin() -> None:
+    call = ToolCall("c", "run_python", {"code": HOSTILE})
+    done = e.ToolFinished(call, ToolResult("c", "run_python", [HOSTILE], ok=False))
+    screen = draw(*words(HOSTILE), e.ToolStarted(call), done)
+    for bundle in screen.shown.values():
+        assert "<script" not in bundle["text/html"]
+        assert "<img" not in bundle["text/html"]
+        assert 'href="javascript' not in bundle["text/html"]
+        for twin in ("text/html", "text/plain"):
+            assert "\x1b" not in bundle[twin]
+            assert "\u202e" not in bundle[twin]
+
+
+def test_markdown_twins_keep_what_markdown_says() -> None:
+    html = markdown_html("# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[x](https://example.org) `<b>`")
+    assert "<table>" in html
+    assert 'rel="noopener noreferrer"' in html
+    assert "<code>&lt;b&gt;</code>" in html
+
+
+def test_a_windowed_result_says_so_in_text() -> None:
+    data = {
+        "kind": "tool",
+        "status": "ok",
+        "verb": "read",
+        "object": "customers.csv",
+        "window": {"shown": 30_000, "total": 418_212},
+        "arguments": "",
+        "result": "",
+    }
+    assert plain_twin(data) == "✓ read customers.csv (30,000 of 418,212 characters)"
+    assert "30,000 of 418,212" in html_twin(data)
