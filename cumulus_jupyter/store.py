@@ -90,7 +90,10 @@ class Store:
 
     def load(self, uuid: str) -> Transcript:
         """Open a stored conversation for going on; refused while another kernel has it."""
+        if not self._path(uuid).is_file():
+            raise TranscriptError(f"there is no stored conversation {uuid}; `%agent sessions` lists them")
         self._lock(uuid)
+        _mend(self._path(uuid))
         transcript = Transcript.load(uuid, self.lines(uuid))
         return self._attach(transcript)
 
@@ -162,8 +165,8 @@ class Store:
         """The session's file, open for appending and held by this process alone."""
         if (fd := self._held.get(uuid)) is not None:
             return fd
-        _private_folder(self.folder)
         try:
+            _private_folder(self.folder)
             fd = os.open(self._path(uuid), os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
             raise TranscriptError(
@@ -193,6 +196,21 @@ def _hold(fd: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _mend(path: Path) -> None:
+    """End the file with a whole line: a torn one is cut off, so that what is appended stands on its own."""
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole == len(data):
+        return
+    try:
+        json.loads(data[whole:])
+    except ValueError:
+        os.truncate(path, whole)
+    else:
+        with path.open("ab") as file:
+            file.write(b"\n")
 
 
 def _private_folder(folder: Path) -> None:

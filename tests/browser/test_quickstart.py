@@ -82,6 +82,19 @@ def test_stop_during_a_run(notebook: Open) -> None:
     book.wait_done(2)
 
 
+def test_the_stop_button_of_a_background_run(notebook: Open) -> None:
+    book = notebook("%load_ext cumulus_jupyter", "%%agent -m demo --background -o r\ncount to 400", "r.status")
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    expect(book.output(1)).to_contain_text("5 6 7", timeout=30_000)
+    book.wait_done(1)
+    book.output(1).get_by_role("button", name="Stop").click()
+    expect(book.output(1)).to_contain_text("stopped", timeout=10_000)
+    book.run(2)
+    assert "stopped" in book.wait_done(2)["text"]
+
+
 def test_stop_at_a_question_leaves_the_form_live(notebook: Open) -> None:
     book = notebook("%load_ext cumulus_jupyter", "%%agent -m demo -o r\nask me: tea or coffee?", "r.text")
     book.run(0)
