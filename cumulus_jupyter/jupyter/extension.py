@@ -90,9 +90,9 @@ class Extension:
 
     async def _ready(self, name: str) -> None:
         await self._previous(name)
+        self.follow()
         if self.kernel is not None and self.host.person:
             self.bridge.start()
-        self.follow()
 
     def _place(self) -> Place:
         place: Place = self.host.locate() if self.kernel is not None else self.host.place()
@@ -122,7 +122,9 @@ class Extension:
             run.raise_for(strict=options.strict)
 
     def follow(self) -> None:
-        """The root is the kernel's working directory: a person's own cell may have changed it, agents' code can't."""
+        """See who is there, and where: the root is the kernel's working directory, which a person's cell may change."""
+        if self.kernel is not None:
+            self.host.look()
         with contextlib.suppress(OSError):  # the folder is gone: the root says so when it is used
             self.conversations.root = Path.cwd()
 

@@ -40,16 +40,19 @@ class KernelHost:
     def __init__(self, shell: Any, bridge: Bridge) -> None:
         self._shell, self.bridge = shell, bridge
         self._runner = KernelRunner(shell)
+        self.person = False
 
     @property
     def kernel(self) -> Any:
         """The ipykernel kernel."""
         return self._shell.kernel
 
-    @property
-    def person(self) -> bool:
-        """Somebody is there: the front end that ran the cell takes input."""
-        return bool(self.kernel._allow_stdin)
+    def look(self) -> None:
+        """Note whether somebody is there: the front end that runs this cell takes input.
+
+        Read when a cell starts, since a front end's requests of its own change it meanwhile.
+        """
+        self.person = bool(self.kernel._allow_stdin)
 
     async def live_notebook(self) -> Bridge | None:
         """The notebook in its front end; waits for a connection that is being made."""
