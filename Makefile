@@ -16,7 +16,8 @@ lab: $(DEMO_INSTALLED)
 	$(BIN)/jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 test: check
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest -m "not long and not browser" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not long and browser"
 	rm -rf build/nbval && mkdir -p build/nbval && cp notebooks/*.ipynb notebooks/*.csv build/nbval
 	$(BIN)/python -m pytest --nbval-lax --rootdir build/nbval build/nbval
 

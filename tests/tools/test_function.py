@@ -222,6 +222,9 @@ PNG = b"\x89PNG"
 
 
 class Picture:
+    def __repr__(self) -> str:
+        return "a picture"
+
     def _repr_png_(self) -> bytes:
         return PNG
 

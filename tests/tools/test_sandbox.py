@@ -46,13 +46,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "cat ~/.ssh/id_rsa",
         "ln -s ~/.ssh/id_rsa key; cat key",
         "cat $HOME/data/talk.jsonl",
-        f"cat /proc/{os.getpid()}/environ",
+        "cat /proc/KERNEL/environ",
         'python3 -c \'open("../other/b.txt", "w")\'',
     ],
 )
 def test_what_is_outside_can_not_be_changed_nor_keys_be_read(home: Path, command: str) -> None:
     bench = Bench(home / "proj")
-    text = bench.refusal("run_shell", command=command)
+    text = bench.refusal("run_shell", command=command.replace("KERNEL", str(os.getpid())))
     assert "content of" not in text
     assert (home / "other/b.txt").read_text() == "content of other/b.txt\n"
     assert {path.name for path in home.iterdir()} == {".ssh", "data", "proj", "other"}
