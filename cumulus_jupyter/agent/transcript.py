@@ -135,6 +135,10 @@ class Transcript:
         """A new prompt starts a new run."""
         self.append("user", run=uuid.uuid4().hex[:12], text=text, note=note, **data)
 
+    def note(self, text: str) -> None:
+        """A message of the harness or of the person within the run under way: its counts and todos go on."""
+        self.append("user", run=self.run, text="", note=text)
+
     def assistant(self, reply: Reply, **data: Any) -> Reply:
         """Store a reply; gives it back with calls that have ids unique in the conversation."""
         seq = len(self.lines) + 1
@@ -242,6 +246,8 @@ class Transcript:
 
     def _fold_user(self, line: Line) -> None:
         self.messages.append(UserMessage(line["text"], line.get("note", "")))
+        if line["run"] == self.run:
+            return
         self.run, self.turns, self.repeats, self._repeated = line["run"], 0, 0, ""
         self.fetched.clear()
         self.todos = []
