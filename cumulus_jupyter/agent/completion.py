@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from .errors import ProviderError
 from .events import Event, ReplyDiscarded, TextDelta
 from .messages import Message, Reply, StopReason, ToolCall, Usage, UserMessage
 from .provider import Provider, Request
@@ -15,9 +16,11 @@ from .retrying import stream
 from .seam import Seam
 from .transcript import Transcript
 
-__all__ = ["EXTRA_REQUESTS", "RUNGS", "TOTAL", "complete"]
+__all__ = ["EXTRA_REQUESTS", "RUNGS", "TODO_BUDGET", "TOTAL", "complete"]
 
 RUNGS = (16_384, 32_768, 65_536)
+TODO_BUDGET = 4_096
+"""First budget of a reply, beyond its thinking, while a checklist has open steps: then replies are small."""
 TOTAL = 65_536
 """Output tokens that one reply may take, its continuations and discarded attempts included."""
 EXTRA_REQUESTS = 3
@@ -41,18 +44,26 @@ class _Draft:
     usage: Usage = field(default_factory=Usage)
     extra: list[Message] = field(default_factory=list)
     """Messages behind the conversation that only this reply's further requests carry."""
+    rungs: tuple[int, ...] = RUNGS
     rung: int = 0
     requests: int = 0
 
 
-async def complete(transcript: Transcript, provider: Provider, request: Request) -> AsyncGenerator[Event, None]:
-    """Get one whole reply and store it; a stopped one is stored with the text that there is."""
+async def complete(
+    transcript: Transcript, provider: Provider, request: Request, *, can_shorten: bool = False
+) -> AsyncGenerator[Event, None]:
+    """Get one whole reply and store it; a stopped one is stored with the text that there is.
+
+    With ``can_shorten`` a reply that filled the model's window is taken back and raised as an overflow.
+    """
     draft = _Draft()
+    if any(todo["status"] != "completed" for todo in transcript.todos):
+        draft.rungs = (TODO_BUDGET + provider.facts.thinking_budget(request.effort), *RUNGS)
     seam = Seam("")
     ceiling = request.max_tokens
     try:
         while True:
-            budget = min(RUNGS[draft.rung], ceiling, TOTAL - draft.usage.output)
+            budget = min(draft.rungs[draft.rung], ceiling, TOTAL - draft.usage.output)
             asked = replace(request, messages=[*request.messages, *draft.extra], max_tokens=budget)
             seam = Seam(draft.text)
             reply = None
@@ -78,6 +89,9 @@ async def complete(transcript: Transcript, provider: Provider, request: Request)
                 yield TextDelta(rest)
             draft.usage += reply.usage
             draft.requests += 1
+            if can_shorten and reply.stop is StopReason.CONTEXT:
+                yield ReplyDiscarded("the conversation filled the model's window", len(draft.text) + seam.shown)
+                raise ProviderError("The conversation filled the model's window.", overflow=True)
             retry = _judge(draft, reply, seam, budget, ceiling)
             if retry is None:
                 break
@@ -96,11 +110,13 @@ def _judge(draft: _Draft, reply: Reply, seam: Seam, budget: int, ceiling: int) -
     None: the reply is whole, or as whole as it gets, and ``reply`` holds all of it. Otherwise another request follows:
     an empty text continues the reply, any other is why this attempt was discarded.
     """
-    spent = draft.requests > EXTRA_REQUESTS or TOTAL - draft.usage.output < _SMALLEST
+    full = reply.stop is StopReason.CONTEXT
+    spent = full or draft.requests > EXTRA_REQUESTS or TOTAL - draft.usage.output < _SMALLEST
     if _cut_call(reply, budget):
         if spent:
             reply.calls, reply.stop = [], StopReason.LENGTH
-            reply.detail = "a tool call was cut by the output limit each time and was not run; ask for smaller steps"
+            by = "model's window" if full else "output limit each time"
+            reply.detail = f"a tool call was cut by the {by} and was not run; ask for smaller steps"
             return None
         if not _climb(draft, budget, ceiling):
             draft.extra.append(UserMessage(_SMALLER))
@@ -135,8 +151,8 @@ def _judge(draft: _Draft, reply: Reply, seam: Seam, budget: int, ceiling: int) -
 
 def _climb(draft: _Draft, budget: int, ceiling: int) -> bool:
     """Go to a rung that gives a larger budget than the last one; False where there is none."""
-    for rung in range(draft.rung + 1, len(RUNGS)):
-        if min(RUNGS[rung], ceiling, TOTAL - draft.usage.output) > budget:
+    for rung in range(draft.rung + 1, len(draft.rungs)):
+        if min(draft.rungs[rung], ceiling, TOTAL - draft.usage.output) > budget:
             draft.rung = rung
             return True
     return False
@@ -156,7 +172,6 @@ def _store(transcript: Transcript, provider: Provider, request: Request, reply: 
     usage = draft.usage if draft.usage != Usage() else reply.usage
     cost = provider.facts.cost(usage.input, usage.cached, usage.output)
     asked = {
-        "messages": len(request.messages),
         "tools": [tool.name for tool in request.tools],
         "max_tokens": request.max_tokens,
     }

@@ -10,6 +10,8 @@ from .messages import Answer, Ask, RunResult, RunUsage, ToolCall, ToolResult
 __all__ = [
     "Answered",
     "ApprovalAsked",
+    "Compacted",
+    "Compacting",
     "Event",
     "Finished",
     "Notice",
@@ -128,6 +130,23 @@ class Retrying:
 
 
 @dataclass(frozen=True, slots=True)
+class Compacting:
+    """The conversation takes about ``tokens`` of the model's ``window``: its older turns are being summarised."""
+
+    tokens: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Older turns are a summary now: about how many tokens the conversation took before and takes after."""
+
+    before: int
+    after: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
 class Paused:
     """The run waits for the person; the transcript holds all that is needed to go on."""
 
@@ -163,6 +182,8 @@ Event = (
     | ApprovalAsked
     | Answered
     | Retrying
+    | Compacting
+    | Compacted
     | Notice
     | Paused
     | Finished

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from functools import partial
 
-from .completion import complete
-from .events import ApprovalAsked, Event, Finished, Paused, QuestionAsked, RoundEnded, RoundStarted
+from .compaction import fitting
+from .events import ApprovalAsked, Event, Finished, Paused, QuestionAsked, RoundEnded, RoundStarted, TodosChanged
 from .messages import Reply, Status, StopReason
 from .provider import Provider, Request
 from .toolbox import Toolbox
@@ -52,9 +53,12 @@ async def run(
             return
         closing = transcript.turns >= limits.turns
         yield RoundStarted(transcript.turns + 1)
-        request = request_from(transcript, provider, toolbox, limits, system, closing=closing)
-        async for event in complete(transcript, provider, request):
+        todos = transcript.todos
+        asked = partial(request_from, transcript, provider, toolbox, limits, system, closing=closing)
+        async for event in fitting(transcript, provider, asked):
             yield event
+        if transcript.todos is not todos:
+            yield TodosChanged(transcript.todos)
         yield RoundEnded(transcript.usage)
         reply = transcript.last_reply
         if closing or not (transcript.open_calls or reply.stop is StopReason.PAUSE):

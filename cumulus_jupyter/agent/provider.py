@@ -10,7 +10,10 @@ from .events import TextDelta, ThinkingDelta
 from .messages import Message, Reply
 from .tool import Tool
 
-__all__ = ["ModelFacts", "Provider", "Request"]
+__all__ = ["THINKING_BUDGETS", "ModelFacts", "Provider", "Request"]
+
+THINKING_BUDGETS = {"low": 2_048, "medium": 6_144, "high": 12_288}
+"""Tokens of thinking that an effort comes to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,10 @@ class ModelFacts:
     thinking: bool = False
     price: tuple[float, float, float] | None = None
     """Input, cached input, output."""
+
+    def thinking_budget(self, effort: str | None) -> int:
+        """Tokens that thinking may take at this effort; none for a model that doesn't think."""
+        return THINKING_BUDGETS.get(effort or "medium", THINKING_BUDGETS["medium"]) if self.thinking else 0
 
     def cost(self, input: int, cached: int, output: int) -> float | None:
         """USD of that many tokens, None where no price is known."""

@@ -38,6 +38,8 @@ class Session:
     async def stream(self, prompt: str, note: str = "") -> AsyncGenerator[Event, None]:
         """Start a run with the person's prompt; the last event is :class:`Paused` or :class:`Finished`."""
         self.close_open_calls("interrupted: the person went on. Effects may have happened.")
+        if late := self.transcript.late:
+            prompt = f"My answers to your earlier questions, which came late: {'; '.join(late)}\n\n{prompt}"
         note, self.news = "\n".join(part for part in (note, self.news) if part), ""
         self.transcript.user(prompt, note, model=self.provider.name)
         async with aclosing(self.resume()) as events:
@@ -74,9 +76,10 @@ class Session:
         """The request that the stored reply ``line`` answered, built again from the transcript."""
         asked = line["asked"]
         tools = [tool for name in asked["tools"] if (tool := self.toolbox.find(name))]
+        before = Transcript.load(self.transcript.session, self.transcript.lines[: line["seq"] - 1])
         return Request(
             system=self.system,
-            messages=self.transcript.messages[: asked["messages"]],
+            messages=before.messages,
             tools=tools,
             deferred=self.toolbox.deferred,
             max_tokens=asked["max_tokens"],
@@ -98,5 +101,8 @@ class Session:
         """Give each open call a result, so that the next request is valid."""
         for call in self.transcript.open_calls:
             tool = self.toolbox.find(call.name)
-            text = "declined: the user went on" if tool and tool.ask else reason
+            text = reason
+            if tool and tool.ask:
+                text = "declined: the user went on"
+                self.transcript.append("question_closed", call=call.id, name=call.name, reason=reason)
             self.transcript.result(ToolResult(call.id, call.name, [text], ok=False))

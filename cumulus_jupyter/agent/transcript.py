@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
+from .checklist import checklist
 from .errors import TranscriptError
+from .history import shortened
 from .messages import (
     Answer,
     Ask,
@@ -87,6 +89,8 @@ class Transcript:
         self.approved: set[str] = set()
         self.fetched: dict[str, None] = {}
         self.todos: list[dict[str, str]] = []
+        self.decisions: list[tuple[str, str]] = []
+        self.late: list[str] = []
         self.run = ""
         self.turns = 0
         self.repeats = 0
@@ -189,6 +193,12 @@ class Transcript:
         if ask.call_id in self._open and ask.call_id not in self.answers:
             self.append("approval" if ask.approval else "answer", call=ask.call_id, name=ask.name, **asdict(answer))
 
+    def late_answer(self, ask: Ask, answer: Answer) -> None:
+        """Keep an answer that came after its question had closed; it stands before the next prompt."""
+        if answer.outcome is Outcome.ANSWERED and self.answers.get(ask.call_id) != answer:
+            header = ask.questions[0].header
+            self.append("answer", call=ask.call_id, name=ask.name, late=True, header=header, **asdict(answer))
+
     def end(self, status: Status, error: str | None = None, **data: Any) -> RunResult:
         """Close the run and give its result."""
         seconds = time.time() - self.lines[self._run_line]["t"] if self.lines else 0.0
@@ -250,6 +260,7 @@ class Transcript:
             return
         self.run, self.turns, self.repeats, self._repeated = line["run"], 0, 0, ""
         self.fetched.clear()
+        self.late = []
         self.todos = []
         self.usage = RunUsage(cost=0.0)
         self.status = Status.RUNNING
@@ -262,15 +273,9 @@ class Transcript:
             Reply(line["text"], calls, StopReason(line["stop"]), usage, line["model"], line["native"], line["detail"])
         )
         self.turns += 1
-        cost = line.get("cost")
-        self.usage = RunUsage(
-            self.usage.rounds + 1,
-            self.usage.input + usage.input,
-            self.usage.cached + usage.cached,
-            self.usage.output + usage.output,
-            0.0,
-            None if cost is None or self.usage.cost is None else self.usage.cost + cost,
-        )
+        self._spend(usage, line.get("cost"))
+        if "<" in line["text"] and (todos := checklist(line["text"])) is not None:
+            self.todos = todos
         if not calls:
             return
         group = ToolResults(calls, [None] * len(calls))
@@ -298,6 +303,7 @@ class Transcript:
         )
         if (todos := line["details"].get("todos")) is not None:
             self.todos = todos
+        self.decisions += [(header, answer) for header, answer in line["details"].get("answers", ())]
         if not any(result is None for result in group.results):
             self._count_repeats(group)
 
@@ -309,6 +315,9 @@ class Transcript:
             self._repeated = key
 
     def _fold_answer(self, line: Line) -> None:
+        if line.get("late"):
+            self.late.append(f"{line['header']}: {', '.join(line['values'])}")
+            return
         self.answers[line["call"]] = Answer(Outcome(line["outcome"]), tuple(line["values"]), line["notes"])
 
     def _fold_approval(self, line: Line) -> None:
@@ -320,6 +329,28 @@ class Transcript:
         for name in line["names"]:
             self.fetched.pop(name, None)
             self.fetched[name] = None
+
+    def _fold_compacted(self, line: Line) -> None:
+        self.messages = shortened(
+            self.messages,
+            line["tail"],
+            line["summary"],
+            fetched=self.fetched,
+            todos=self.todos,
+            decisions=self.decisions,
+        )
+        self._spend(Usage(**line["usage"]), line["cost"], rounds=0)
+
+    def _spend(self, usage: Usage, cost: float | None, rounds: int = 1) -> None:
+        known = cost is not None and self.usage.cost is not None
+        self.usage = RunUsage(
+            self.usage.rounds + rounds,
+            self.usage.input + usage.input,
+            self.usage.cached + usage.cached,
+            self.usage.output + usage.output,
+            0.0,
+            (self.usage.cost or 0.0) + (cost or 0.0) if known else None,
+        )
 
     def _fold_run_end(self, line: Line) -> None:
         self.status = Status(line["status"])

@@ -73,7 +73,7 @@ class Extension:
             for expression, value in shown:
                 view.expanded(expression, value)
             note = "" if options.no_context else self.notes.note(self.host.place())
-            return session.stream(self._with_late(options.session, prompt), note)
+            return session.stream(prompt, note)
 
         await self._run(options, session, events)
 
@@ -154,13 +154,6 @@ class Extension:
             return
         print(f"waiting for the run that session {name!r} has in the background; stop it with %agent stop")
         await asyncio.wait({run.task})
-
-    def _with_late(self, name: str, prompt: str) -> str:
-        """Answers that came after their question had closed stand before the next prompt."""
-        run = self.runs.get(name)
-        if run is None or not run.late:
-            return prompt
-        return "My answers to your earlier questions, which came late: " + "; ".join(run.late) + f"\n\n{prompt}"
 
     def _ended(self, options: CellOptions, run: Run) -> None:
         if options.out and run.result is not None:

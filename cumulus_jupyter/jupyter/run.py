@@ -56,7 +56,6 @@ class Run:
         self.session, self.view, self._on_ask = session, view, on_ask
         self.waiting: dict[str, Ask] = {}
         self.result: RunResult | None = None
-        self.late: list[str] = []
         self.paused = asyncio.Event()
         self._answered = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -120,8 +119,7 @@ class Run:
 
     def _settle(self, ask: Ask, answer: Answer) -> None:
         if ask.call_id not in self.waiting:
-            if answer.outcome is Outcome.ANSWERED and self.session.transcript.answers.get(ask.call_id) != answer:
-                self.late.append(f"{ask.questions[0].header}: {', '.join(answer.values)}")
+            self.session.transcript.late_answer(ask, answer)
             return
         del self.waiting[ask.call_id]
         if timer := self._timers.pop(ask.call_id, None):

@@ -100,6 +100,8 @@ class TerminalView:
             self._line(f"  {event.reason}; attempt {event.attempt} of {event.attempts} in {event.seconds:.0f} s")
         elif isinstance(event, e.ReplyDiscarded):
             self._line(f"  (taken back: {event.reason})")
+        elif isinstance(event, e.Compacted):
+            self._line(f"  earlier turns were summarised: {event.before:,} → {event.after:,} tokens")
         elif isinstance(event, e.RoundEnded):
             self._line("")
 

@@ -236,6 +236,13 @@ class CellView:
         note.data["state"] = "closed"
         self._board.touch(note)
 
+    def _compacting(self, event: e.Compacting) -> None:
+        self._close_text()
+        self._activity(f"summarising earlier turns: {event.tokens:,} of {event.window:,} tokens are used")
+
+    def _compacted(self, event: e.Compacted) -> None:
+        self._notice(e.Notice(f"*earlier turns were summarised: {event.before:,} → {event.after:,} tokens*"))
+
     def _notice(self, event: e.Notice) -> None:
         self._close_text()
         note = self._board.new("text", markdown=event.text, tone="note")
@@ -252,6 +259,8 @@ class CellView:
         e.TodosChanged: _todos_changed,
         e.Retrying: _retrying,
         e.ReplyDiscarded: _discarded,
+        e.Compacting: _compacting,
+        e.Compacted: _compacted,
         e.Notice: _notice,
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..agent.provider import ModelFacts, Request
+from ..agent.provider import THINKING_BUDGETS, ModelFacts, Request
 from ..agent.tool import Tool
 from .anthropic_messages import AnthropicMessages, encode_deferred, encode_tool, marked
 from .blocks import BlockReply
@@ -18,8 +18,6 @@ from .transport import Transport
 
 __all__ = ["AnthropicProvider"]
 
-_BUDGETS = {"low": 2_048, "medium": 6_144, "high": 12_288}
-"""Tokens of thinking, for models that take a budget instead of an effort."""
 _LEAST_BUDGET = 1_024
 
 
@@ -135,5 +133,5 @@ def _thinking(style: str, effort: str, max_tokens: int) -> dict[str, Any]:
     """The parameters for an effort; a budget leaves room for an answer."""
     if style == "adaptive":
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
-    budget = min(_BUDGETS.get(effort, _BUDGETS["medium"]), max_tokens // 2)
+    budget = min(THINKING_BUDGETS.get(effort, THINKING_BUDGETS["medium"]), max_tokens // 2)
     return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _LEAST_BUDGET else {}
