@@ -22,7 +22,7 @@ def window(text: str, cap: int, handle: str) -> str:
 
     A fitting text comes back as it is. Of a longer one the head (a quarter) and the tail stay; the middle becomes a
     line that counts the characters left out and a line that names ``handle``. A JSON object or list stays valid JSON:
-    it loses elements and gains an ``omitted`` entry.
+    it loses elements and gains an ``omitted`` entry; a text in it that fills most of the room by itself is cut inside.
     """
     bound = 4 * len(text) if cap >= OUTER_CAP else BYTES_BOUND
     if len(text) <= cap and (len(text) * 4 <= bound or _bytes(text) <= bound):
@@ -64,17 +64,15 @@ def _window_text(text: str, cap: int, handle: str) -> str:
 
 
 def _window_json(value: dict[str, Any] | list[Any], size: int, cap: int, handle: str) -> str | None:
-    """Whole elements from both ends, as many as fit; None where not even the note fits."""
-    items = list(value.items()) if isinstance(value, dict) else value
-    texts = [
-        f"{json.dumps(item[0], ensure_ascii=False)}: {_dump(item[1])}" if isinstance(value, dict) else _dump(item)
-        for item in items
-    ]
+    """Elements from both ends, as many as fit; None where not even the note fits."""
+    names = [f"{_dump(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
+    items = list(value.values()) if isinstance(value, dict) else value
     key = "omitted (window)" if isinstance(value, dict) and "omitted" in value else "omitted"
     note = {key: {"elements": len(items), "characters": size, "handle": handle}}
     room = cap - len(json.dumps(note)) - 4
     if room < 0:
         return None
+    texts = [name + text for name, text in zip(names, _cut_inside(items, room), strict=True)]
     head = _fitting(texts, room // 4)
     tail = _fitting(texts[head:][::-1], room - sum(len(text) + 2 for text in texts[:head]))
     kept = texts[:head] + texts[len(texts) - tail :]
@@ -86,6 +84,28 @@ def _window_json(value: dict[str, Any] | list[Any], size: int, cap: int, handle:
     parts = [*texts[:head], entry, *texts[len(texts) - tail :]]
     shown = ", ".join(parts)
     return f"{{{shown}}}" if isinstance(value, dict) else f"[{shown}]"
+
+
+def _cut_inside(items: list[Any], room: int) -> list[str]:
+    """The elements as JSON; texts that would each fill a quarter of the room are cut to what the others leave."""
+    texts = [_dump(item) for item in items]
+    large = [at for at, item in enumerate(items) if isinstance(item, str) and len(texts[at]) > room // 4]
+    left = room - sum(map(len, texts)) + sum(len(texts[at]) for at in large)
+    for at in large:
+        texts[at] = _cut_text(items[at], max(left, room // 2) // len(large) - 60)
+    return texts
+
+
+def _cut_text(text: str, room: int) -> str:
+    """A JSON string of at most about ``room`` characters: the text's head and tail, and how much is missing."""
+    keep = min(max(room, 0), len(text))
+    while keep > 0:
+        head, tail = keep // 4, keep - keep // 4
+        shown = _dump(f"{text[:head]}[... {len(text) - keep} characters omitted ...]{text[len(text) - tail :]}")
+        if len(shown) <= room + 40:
+            return shown
+        keep = keep * room // (len(shown) + 1)
+    return _dump(f"[... {len(text)} characters omitted ...]")
 
 
 def _dump(value: Any) -> str:

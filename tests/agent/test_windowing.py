@@ -96,3 +96,18 @@ def test_json_that_holds_one_huge_element_says_so() -> None:
 def test_no_cap_is_ever_passed(cap: int) -> None:
     for text in ("x" * 500, json.dumps(list(range(500)))):
         assert len(window(text, cap, "r1")) <= cap
+
+
+@pytest.mark.parametrize(
+    "value", [{"stdout": "ab" * 50_000, "code": 0}, ["x" * 9_000, "y\n" * 9_000, 3], {"t": 'é"' * 9_000}]
+)
+@pytest.mark.parametrize("cap", [2_000, 1_000, 400, 200])
+def test_a_huge_text_in_json_keeps_its_ends(value: Any, cap: int) -> None:
+    """JSON with one value that is larger than the window stays valid and shows both ends of that value."""
+    shown = window(json.dumps(value, ensure_ascii=False), cap, "r1")
+    assert len(shown) <= cap
+    kept = json.loads(shown)
+    if cap >= 1_000:
+        texts = [text for text in (kept.values() if isinstance(kept, dict) else kept) if isinstance(text, str)]
+        assert sum(map(len, texts)) > cap // 4
+        assert all("characters omitted" in text for text in texts)
