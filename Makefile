@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO_INSTALLED := $(VENV)/.installed-demo
 TYPECHECK := labextension/typecheck
-SOURCES := pyproject.toml $(shell find labextension/src labextension/style labextension/package.json -type f 2>/dev/null)
+SOURCES := pyproject.toml $(shell find labextension/src labextension/style labextension/schema labextension/package.json -type f 2>/dev/null)
 
 .PHONY: demo test test-all test-long check lab bench clean
 

@@ -6,6 +6,10 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 const PROSE = 'text/x-ipythongfm';
 const MAGIC = /^\s*%%agent(\s|$)/;
 
+export function isAgentCell(model: ICellModel): boolean {
+  return model.type === 'code' && MAGIC.test(model.sharedModel.getSource());
+}
+
 /**
  * Keep the mode of a notebook's cells right. Work is per changed cell and at most once a frame, so that typing in a
  * long notebook costs one cell. JupyterLab sets every mode anew when a kernel says its language: that is a change too.
@@ -27,7 +31,7 @@ export function highlightAgentCells(panel: NotebookPanel, onAgentCell: (model: I
     if (panel.isDisposed || model.isDisposed) {
       return;
     }
-    const isAgent = MAGIC.test(model.sharedModel.getSource());
+    const isAgent = isAgentCell(model);
     if (isAgent) {
       onAgentCell(model);
     }

@@ -1,7 +1,9 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { Bridge } from './bridge';
+import { addCommands } from './commands';
 import { highlightAgentCells } from './highlight';
 import { serveForms } from './keyboard';
 import { showEveryOutput } from './outputs';
@@ -15,13 +17,21 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Draws agent blocks and serves the kernel the live notebook.',
   autoStart: true,
   requires: [IRenderMimeRegistry],
-  optional: [INotebookTracker],
-  activate: (app: JupyterFrontEnd, rendermime: IRenderMimeRegistry, tracker: INotebookTracker | null) => {
+  optional: [INotebookTracker, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    rendermime: IRenderMimeRegistry,
+    tracker: INotebookTracker | null,
+    palette: ICommandPalette | null
+  ) => {
     const bridge = tracker && new Bridge(app, tracker, rendermime);
     const stop = (run: string, node: HTMLElement): Promise<boolean> =>
       bridge?.stop(run, node) ?? Promise.resolve(false);
     rendermime.addFactory(rendererFactory(rendermime, stop), RANK);
     serveForms();
+    if (tracker && bridge) {
+      addCommands(app, tracker, bridge, palette);
+    }
 
     const open = async (panel: NotebookPanel): Promise<void> => {
       bridge?.watch(panel);
