@@ -61,8 +61,21 @@ export interface QuestionBlock extends Base {
   answers: { header: string; answer: string }[];
 }
 
+/** A node of a panel. It comes from a model, or from a file: no field is sure to be there. */
+export interface PanelNode {
+  component: string;
+  [field: string]: unknown;
+}
+
+export interface PanelBlock extends Base {
+  kind: 'panel';
+  ui_id: string;
+  summary: string;
+  root: PanelNode[];
+}
+
 export interface CardBlock extends Base {
-  kind: 'panel' | 'agent';
+  kind: 'agent';
   title: string;
   text: string;
   /** An agent with a status is drawn as one more line on the rail. */
@@ -107,10 +120,12 @@ export interface StatusBlock extends Base {
   next?: string;
   notice?: string;
   activity?: string;
+  /** Epoch milliseconds of the next attempt, while a request waits to be sent again. */
+  until?: number | null;
   stoppable: boolean;
 }
 
-export type Block = TextBlock | ToolBlock | TodosBlock | QuestionBlock | CardBlock | StatusBlock;
+export type Block = TextBlock | ToolBlock | TodosBlock | QuestionBlock | PanelBlock | CardBlock | StatusBlock;
 
 /** The block in a bundle's data, or null when this front end is too old for it. */
 export function asBlock(data: unknown): Block | null {

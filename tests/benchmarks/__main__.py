@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [--quick] [--browser] [--only WORD] [--json FILE]``: all figures of one run, as a table.
+"""``python -m tests.benchmarks [--quick] [--peers] [--browser] [--only WORD] [--json FILE]``: all figures of one run, as a table.
 
 Each figure stands beside an anchor that was measured in turns with it, since absolute times say little on another
 machine. The exit status is 0 whatever the figures are: they are to be read, not to be tested.
@@ -33,10 +33,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--browser", action="store_true", help="measure JupyterLab in Chromium too (two minutes)")
+    parser.add_argument(
+        "--peers", action="store_true", help="beside other agents' loops too (`pip install .[evidence]`)"
+    )
     parser.add_argument("--only", default="", metavar="WORD", help="only groups whose name holds the word")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there as well")
     options = parser.parse_args()
     groups = dict(GROUPS)
+    if options.peers:
+        from . import against
+
+        groups["peers"] = against.rows
     if options.browser:
         from . import browser
 

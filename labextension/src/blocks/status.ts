@@ -70,7 +70,8 @@ export class StatusView extends View {
       this.node.replaceChildren(this.live, quietLine(block), this.stopButton);
     }
     this.stopClock = everySecond(() => {
-      setText(this.clock, `· ${clockTime(secondsSince(block.started))}`);
+      const left = block.until ? Math.ceil((block.until - Date.now()) / 1000) : 0;
+      setText(this.clock, left > 0 ? `· again in ${left} s` : `· ${clockTime(secondsSince(block.started))}`);
     });
   }
 
