@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -93,7 +94,7 @@ async def _stamps(contender: Contender, wire: str, url: str) -> list[float]:
     stamps: list[float] = []
     async for _ in contender(wire, url, _stamped(stamps)):
         pass
-    return [after - before for before, after in zip(stamps, stamps[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(stamps)]
 
 
 async def _round(contender: Contender, wire: str, url: str) -> float:
