@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [--quick] [--peers] [--browser] [--only WORD] [--json FILE]``: all figures of one run, as a table.
+"""``python -m tests.benchmarks [--quick] [--peers] [--browser] [--only WORD] [--json FILE]``: figures, as a table.
 
 Each figure stands beside an anchor that was measured in turns with it, since absolute times say little on another
 machine. The exit status is 0 whatever the figures are: they are to be read, not to be tested.
