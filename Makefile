@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+EVIDENCE := $(VENV)/.installed-evidence
 DEMO_INSTALLED := $(VENV)/.installed-demo
 TYPECHECK := labextension/typecheck
-SOURCES := pyproject.toml $(shell find labextension/src labextension/style labextension/schema labextension/package.json -type f 2>/dev/null)
+NODE_TESTS := tests/node
+SOURCES := pyproject.toml $(shell find labextension/src labextension/style labextension/schema labextension/package.json cumulus_jupyter/jupyter/panels.css -type f 2>/dev/null)
 
 .PHONY: demo test test-all test-long check lab bench clean
 
@@ -23,8 +25,9 @@ test: check
 
 test-all: test test-long
 
-test-long: $(INSTALLED)
-	$(BIN)/python -m pytest -m long
+test-long: $(EVIDENCE) $(NODE_TESTS)/node_modules
+	$(BIN)/python -m pytest -m "long and not browser"
+	$(BIN)/python -m pytest -m "long and browser"
 
 check: $(INSTALLED) $(TYPECHECK)/node_modules
 	$(BIN)/ruff check .
@@ -36,6 +39,10 @@ check: $(INSTALLED) $(TYPECHECK)/node_modules
 # JupyterLab's own types are large, so they are no part of the build.
 $(TYPECHECK)/node_modules: $(TYPECHECK)/package.json $(TYPECHECK)/yarn.lock | $(INSTALLED)
 	cd $(TYPECHECK) && PATH="$(CURDIR)/$(BIN):$$PATH" jlpm install --immutable
+	touch $@
+
+$(NODE_TESTS)/node_modules: $(NODE_TESTS)/package.json $(NODE_TESTS)/yarn.lock | $(INSTALLED)
+	cd $(NODE_TESTS) && PATH="$(CURDIR)/$(BIN):$$PATH" jlpm install --immutable
 	touch $@
 
 bench: $(INSTALLED)
@@ -52,6 +59,10 @@ $(DEMO_INSTALLED): $(SOURCES) | $(BIN)/python
 $(INSTALLED): $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	touch $@ $(DEMO_INSTALLED)
+
+$(EVIDENCE): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[evidence]"
+	touch $@
 
 clean:
 	rm -rf build dist $(VENV) cumulus_jupyter/labextension labextension/lib labextension/node_modules

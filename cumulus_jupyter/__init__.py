@@ -23,6 +23,7 @@ from .agent.errors import (
 if TYPE_CHECKING:
     from .agent.events import Finished, TextDelta, ToolFinished, ToolStarted
     from .app import Agent
+    from .batch import agent_map
     from .usertools import tool
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "ToolFinished",
     "ToolStarted",
     "TranscriptError",
+    "agent_map",
     "load_ipython_extension",
     "tool",
     "unload_ipython_extension",
@@ -48,6 +50,7 @@ __version__ = "0.1.0"
 
 _LATER = {
     "Agent": ".app",
+    "agent_map": ".batch",
     "tool": ".usertools",
     **dict.fromkeys(("Finished", "TextDelta", "ToolFinished", "ToolStarted"), ".agent.events"),
 }

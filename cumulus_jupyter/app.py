@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .agent.errors import AgentError, CumulusError, SettingsError, TranscriptError
 from .agent.events import Event, Finished
@@ -28,6 +28,10 @@ from .script import ScriptHost
 from .settings import CumulusAgent
 from .store import Store, data_folder
 from .usertools import given_tools, registered
+
+if TYPE_CHECKING:
+    from .tools.listing import Told
+    from .tools.mcp import Mcp
 
 __all__ = ["Agent", "Conversations", "RunOptions", "compose"]
 
@@ -61,11 +65,12 @@ class Conversations:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     sessions: dict[str, Session] = field(default_factory=dict)
     store: Store | None = None
-    _told: dict[str, set[str]] = field(default_factory=dict)
+    _mcp: Mcp | None = None
+    _told: dict[str, Told] = field(default_factory=dict)
     _providers: dict[tuple[Any, ...], Provider] = field(default_factory=dict)
 
-    def open(self, name: str, options: RunOptions, *, new: bool = False) -> Session:
-        """The named conversation, made ready for a run with these options."""
+    def open(self, name: str, options: RunOptions, *, new: bool = False, rules: str = "") -> Session:
+        """The named conversation, made ready for a run with these options; ``rules`` are those of a new one."""
         old = None if new else self.sessions.get(name)
         transcript = old.transcript if old else self.stored().create()
         session = compose(
@@ -77,33 +82,35 @@ class Conversations:
             added=self.tools.values(),
             environ=self.environ,
             provider=self._provider(options),
+            others=lambda model: self._provider(replace(options, model=model)),
             system=old.system if old else None,
+            rules=rules,
+            mcp=self.mcp,
+            told=self._told_of(transcript.session),
         )
         self.sessions[name] = session
         session.news = self._news(transcript.session, session.toolbox, first=old is None)
         return session
 
-    def resume(self, name: str, wanted: str, notebook: str) -> Session:
-        """Take up a stored conversation: by uuid or its beginning, by name, or the notebook's newest.
+    def resume(self, name: str, wanted: str, notebook: str, *, fork: bool = False) -> Session:
+        """Take up a stored conversation, or a copy of it: by uuid or its beginning, by name, or the notebook's newest.
 
         Raises
         ------
         TranscriptError
-            There is none, or another kernel has it.
+            There is none, or it is in use: by another kernel, or by this one.
         """
         store = self.stored()
-        here = {session.transcript.session for session in self.sessions.values()}
-        stored = [info for info in store.sessions() if info.uuid not in here]
-        fitting = [
-            info
-            for info in stored
-            if (info.uuid.startswith(wanted) or info.name == wanted if wanted else info.notebook == notebook)
-        ]
-        if not fitting:
+        here = {session.transcript.session: known for known, session in self.sessions.items()}
+        fitting = store.find(wanted, notebook)
+        free = [info for info in fitting if fork or info.uuid not in here]
+        if not free:
             raise TranscriptError(
-                "no stored conversation fits; `%agent sessions` lists them, `%agent resume UUID` takes one"
+                f"that conversation is session {here[fitting[0].uuid]!r} of this kernel: %%agent goes on with it"
+                if fitting
+                else "no stored conversation fits; `%agent sessions` lists them, `%agent resume UUID` takes one"
             )
-        transcript = store.load(fitting[0].uuid)
+        transcript = store.fork(free[0].uuid) if fork else store.load(free[0].uuid)
         self.sessions[name] = compose(
             self.settings,
             self.host,
@@ -113,8 +120,13 @@ class Conversations:
             added=self.tools.values(),
             environ=self.environ,
             provider=self._provider(RunOptions()),
+            others=lambda model: self._provider(RunOptions(model=model)),
+            mcp=self.mcp,
+            told=self._told_of(transcript.session),
         )
-        return self.sessions[name]
+        session = self.sessions[name]
+        self._told_of(transcript.session).take_up(session.toolbox, session.system)
+        return session
 
     def _provider(self, options: RunOptions) -> Provider | None:
         """A model's provider is kept, with its connections and the limits that it learned."""
@@ -136,12 +148,28 @@ class Conversations:
         return path if path.is_file() else None
 
     def _news(self, uuid: str, toolbox: Toolbox, *, first: bool) -> str:
-        """Tools that came since the system prompt listed them: it stays as it is, so a note tells them."""
-        known = self._told.setdefault(uuid, set())
-        new = [tool for tool in toolbox.deferred if tool.name not in known and not first]
-        known.update(toolbox.tools)
-        lines = [f"- {tool.name}: {tool.summary}" for tool in new]
-        return "\n".join(["<new-deferred-tools>", *lines, "</new-deferred-tools>"]) if lines else ""
+        """Tools and skills that came or changed since the system prompt listed them."""
+        news = self._told_of(uuid).news(toolbox)
+        return "" if first else news
+
+    def _told_of(self, uuid: str) -> Told:
+        from .tools.listing import Told
+
+        return self._told.setdefault(uuid, Told())
+
+    @property
+    def mcp(self) -> Mcp:
+        """The MCP servers, started by the first run that wants them."""
+        if self._mcp is None:
+            from .tools.mcp import Mcp
+
+            self._mcp = Mcp(
+                lambda: self.settings.mcp_servers,
+                limit=lambda: self.settings.mcp_start_timeout,
+                folder=lambda: data_folder(self.settings.data_dir),
+                environ=self.environ,
+            )
+        return self._mcp
 
     def stored(self) -> Store:
         """The folder of stored conversations."""
@@ -161,18 +189,24 @@ def compose(
     environ: Mapping[str, str] = os.environ,
     redact: Redactor | None = None,
     provider: Provider | None = None,
+    others: Callable[[str], Provider | None] | None = None,
     system: str | None = None,
+    rules: str = "",
     base_url: str | None = None,
     api_key: str | None = None,
+    mcp: Mcp | None = None,
+    told: Told | None = None,
 ) -> Session:
     """A session on this transcript.
 
     ``system`` is the system prompt that the conversation already has: it stays byte for byte, since what a model wrote
-    under it is only valid with it.
+    under it is only valid with it. ``rules`` are the notebook's own, for a conversation that has none yet. ``others``
+    gives the providers that sub-agents ask for by a model's name.
     """
+    from .subagents import crew
     from .tools import builtin_tools
     from .tools.answers import AnswerBook, headless_resolver
-    from .tools.tool_search import deferred_listing
+    from .tools.listing import listing
 
     redact = redact or Redactor(_secrets(environ))
     approve = options.approve or settings.approve
@@ -182,7 +216,7 @@ def compose(
     answers = options.answers or settings.answers
     book = AnswerBook.from_json(answers, root) if answers else AnswerBook({})
     toolbox = Toolbox(
-        _chosen([*builtin_tools(), *added], options.tools),
+        _chosen([*builtin_tools(), *added, *(mcp.tools() if mcp else ())], options.tools),
         host=host,
         root=place,
         policy=Policy(approve, host.person),
@@ -193,9 +227,17 @@ def compose(
     )
     provider = provider or _provider(settings, options, environ, redact, base_url, api_key, root)
     limits = Limits(options.max_turns or settings.max_turns, options.max_tokens, options.max_cost, options.effort)
-    if system is None:
-        system = system_prompt(place, listing=deferred_listing(toolbox), added=options.system)
-    return Session(transcript, provider, toolbox, limits, system)
+    named = others or (lambda model: _provider(settings, RunOptions(model), environ, redact, base_url, api_key, root))
+    others = None if options.record or options.replay else named
+    toolbox.background = crew(transcript, toolbox, limits, provider, workers=settings.workers, others=others)
+    system = transcript.system if system is None else system
+    if not system:
+        system = system_prompt(place, listing=listing(toolbox), added=options.system, rules=rules)
+    if mcp is None:
+        return Session(transcript, provider, toolbox, limits, system)
+    from .tools.mcp import McpSession
+
+    return McpSession(transcript, provider, toolbox, limits, system, mcp=mcp, root=root, told=told)
 
 
 def _provider(
@@ -269,6 +311,8 @@ class Agent:
         For the model's server, instead of the environment's.
     data_dir
         Folder to store the conversation in; by default nothing is written.
+    mcp_servers
+        MCP servers by name, each as an entry of ``mcpServers`` in ``.mcp.json``.
     host
         Surroundings to run in; by default a notebook's or a terminal IPython's variables, in a script its own.
     """
@@ -285,6 +329,7 @@ class Agent:
         base_url: str | None = None,
         api_key: str | None = None,
         data_dir: str | os.PathLike[str] | None = None,
+        mcp_servers: Mapping[str, Any] | None = None,
         system: str = "",
         record: str | None = None,
         replay: str | None = None,
@@ -300,8 +345,9 @@ class Agent:
         secrets = [*_secrets(os.environ), *([api_key] if api_key else [])]
         redact = Redactor(secrets)
         store = Store(Path(data_dir), redact) if data_dir is not None else None
+        settings = CumulusAgent()
         self._session = compose(
-            CumulusAgent(),
+            settings,
             host or ScriptHost(_user_variables()),
             place.absolute(),
             options,
@@ -310,6 +356,7 @@ class Agent:
             redact=redact,
             base_url=base_url,
             api_key=api_key,
+            mcp=_own_servers(mcp_servers, settings.mcp_start_timeout) if mcp_servers else None,
         )
 
     @property
@@ -344,6 +391,12 @@ class Agent:
         if strict and result.status is not Status.DONE:
             raise AgentError(f"the run ended {result.status}: {result.error or 'see its text'}")
         return result
+
+
+def _own_servers(entries: Mapping[str, Any], limit: float) -> Mcp:
+    from .tools.mcp import Mcp
+
+    return Mcp(lambda: entries, limit=lambda: limit, project=False)
 
 
 def _user_variables() -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from .agent.host import CodeRun, LiveNotebook, Place, working_in
+from .agent.messages import Answer, Ask, Outcome
 
 __all__ = ["ScriptHost", "printed"]
 
@@ -71,6 +72,10 @@ class ScriptHost:
     async def open_in(self, path: str) -> str:
         """No front end is known."""
         return ""
+
+    async def ask(self, ask: Ask) -> Answer:
+        """Nobody is there."""
+        return Answer(Outcome.NO_USER)
 
     async def run_code(
         self, code: str, *, call_id: str, folder: Path, timeout: float, progress: Callable[[str], None]

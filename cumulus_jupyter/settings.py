@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from traitlets import Enum, Integer, Unicode
+from traitlets import Dict, Enum, Float, Integer, Unicode
 from traitlets.config import Config, Configurable
 
 from .agent.errors import SettingsError
@@ -14,7 +16,19 @@ from .agent.policy import APPROVE_MODES
 
 __all__ = ["HEADLESS_MODES", "CumulusAgent"]
 
+_VARIABLES = {"mcp_servers": "CUMULUS_MCP"}
 HEADLESS_MODES = ("tell", "recommended", "fail")
+
+
+class _Servers(Dict):
+    """Entries of MCP servers by name; from the environment as JSON or ``@FILE``."""
+
+    def from_string(self, text: str) -> dict[str, Any]:
+        """Read a JSON object, or the one in a file."""
+        value = json.loads(Path(text[1:]).expanduser().read_text(encoding="utf-8-sig") if text[:1] == "@" else text)
+        if not isinstance(value, dict):
+            raise ValueError("it must be a JSON object from a server's name to its entry, or @FILE with one")
+        return value
 
 
 class CumulusAgent(Configurable):
@@ -33,6 +47,10 @@ class CumulusAgent(Configurable):
     )
     max_turns = Integer(30, min=1, help="Round-trips to the model per prompt.").tag(config=True)
     sandbox = Enum(("auto", "off", "require"), "auto", help="Confinement of shell commands.").tag(config=True)
+    mcp_servers = _Servers({}, help="MCP servers of your own, as in mcpServers of .mcp.json (CUMULUS_MCP).").tag(
+        config=True
+    )
+    mcp_start_timeout = Float(30.0, min=1.0, help="Seconds that an MCP server may take to start.").tag(config=True)
     workers = Unicode("local", help="Where sub-agents run.").tag(config=True)
     data_dir = Unicode("", help="Where conversations are kept; empty: the platform's folder.").tag(config=True)
 
@@ -43,7 +61,7 @@ class CumulusAgent(Configurable):
             if name in self.origins:
                 self.origins[name] = "file"
         for name in self.origins:
-            variable = f"CUMULUS_{name.upper()}"
+            variable = _VARIABLES.get(name, f"CUMULUS_{name.upper()}")
             if variable in environ:
                 self._set(name, environ[variable], variable)
         self.observe(self._changed, names=list(self.origins))
@@ -65,4 +83,9 @@ class CumulusAgent(Configurable):
 
     def table(self) -> list[tuple[str, str, str]]:
         """(name, value, where it came from) of each setting."""
-        return [(name, str(getattr(self, name)), origin) for name, origin in self.origins.items()]
+        return [(name, _shown(getattr(self, name)), origin) for name, origin in self.origins.items()]
+
+
+def _shown(value: Any) -> str:
+    # Only the names: what stands behind them may hold keys.
+    return ", ".join(value) if isinstance(value, dict) else str(value)

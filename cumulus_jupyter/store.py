@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import time
+import uuid as uuids
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +38,10 @@ class FileSpool(Spool):
         self._folder = folder
 
     def put(self, handle: str, text: str) -> None:
-        """Write a whole result, at most 50 MB of it."""
+        """Write a whole result, at most 50 MB of it; what an undo needs is of no use in part, and kept as it is."""
         _private_folder(self._folder)
-        data = text.encode("utf-8", "surrogatepass")[:_LARGEST_RESULT]
+        data = text.encode("utf-8", "surrogatepass")
+        data = data if handle.startswith("before") else data[:_LARGEST_RESULT]
         with _private_file(self._folder / f"{handle}.txt", "wb") as file:
             file.write(data)
 
@@ -97,6 +100,19 @@ class Store:
         transcript = Transcript.load(uuid, self.lines(uuid))
         return self._attach(transcript)
 
+    def fork(self, uuid: str) -> Transcript:
+        """A copy of a stored conversation under a uuid of its own, whole results included, also of one in use."""
+        rows = [json.dumps(line, ensure_ascii=False) + "\n" for line in self.lines(uuid)]
+        new = str(uuids.uuid4())
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copytree(self.folder / f"{uuid}.results", self.folder / f"{new}.results")
+        # Under its name only once it is whole: the copy of a copy that was cut short would be a shorter conversation.
+        part = self.folder / f".{new}.part"
+        with _private_file(part, "wb") as file:
+            file.write("".join(rows).encode("utf-8", "surrogatepass"))
+        part.replace(self._path(new))
+        return self.load(new)
+
     def lines(self, uuid: str) -> Iterator[Line]:
         """The stored lines; a torn last one is left out, a damaged one before that is an error that names it."""
         path = self._path(uuid)
@@ -131,10 +147,20 @@ class Store:
             )
         return sorted(found, key=lambda info: info.modified, reverse=True)
 
+    def find(self, wanted: str, notebook: str) -> list[SessionInfo]:
+        """Stored conversations by uuid, its beginning or name, else the notebook's; those of the notebook first."""
+        fitting = [
+            info
+            for info in self.sessions()
+            if (info.uuid.startswith(wanted) or info.name == wanted if wanted else info.notebook == notebook)
+        ]
+        return sorted(fitting, key=lambda info: info.notebook != notebook)
+
     def note(self, uuid: str, *, notebook: str, name: str, prompt: str) -> None:
-        """Remember where a conversation is used, for the listing."""
+        """Remember where a conversation is used, for the listing; without ``prompt`` the one noted before stays."""
         _private_folder(self.folder)
         index = self._index()
+        prompt = prompt or index.get(uuid, {}).get("prompt", "")
         index[uuid] = {"notebook": notebook, "name": name, "prompt": prompt[:120], "t": time.time()}
         temporary = self.folder / f".index.{os.getpid()}"
         with _private_file(temporary, "w") as file:
@@ -159,7 +185,20 @@ class Store:
 
     def _write(self, uuid: str, line: Line) -> None:
         fd = self._lock(uuid)
-        os.write(fd, (json.dumps(self._redact(line), ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass"))
+        data = (json.dumps(self._redact(line), ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
+        try:
+            written = os.write(fd, data)
+        except OSError as error:
+            raise TranscriptError(self._unstored(error.strerror)) from None
+        if written < len(data):  # half a line would spoil the next one
+            os.ftruncate(fd, os.fstat(fd).st_size - written)
+            raise TranscriptError(self._unstored("the disk is full"))
+
+    def _unstored(self, reason: str) -> str:
+        return (
+            f"the conversation can't be stored in {self.folder}: {reason}. Make room there, or set CUMULUS_DATA_DIR to "
+            "a folder that can be written."
+        )
 
     def _lock(self, uuid: str) -> int:
         """The session's file, open for appending and held by this process alone."""
@@ -169,13 +208,13 @@ class Store:
             _private_folder(self.folder)
             fd = os.open(self._path(uuid), os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
-            raise TranscriptError(
-                f"the conversation can't be stored in {self.folder}: {error.strerror}. Set CUMULUS_DATA_DIR to a "
-                "folder that can be written."
-            ) from None
+            raise TranscriptError(self._unstored(error.strerror)) from None
         if not _hold(fd):
             os.close(fd)
-            raise TranscriptError(f"conversation {uuid} is in use by another kernel; start a new one with --new")
+            raise TranscriptError(
+                f"conversation {uuid} is in use by another kernel. `%agent resume {uuid[:8]} --fork` goes on from a "
+                "copy of it; `%%agent --new` starts afresh."
+            )
         self._held[uuid] = fd
         return fd
 

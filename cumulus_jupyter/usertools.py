@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
+from .agent.errors import SettingsError
 from .agent.tool import Tool
+from .tools import builtin_tools
 from .tools.function import FunctionTool
 from .tools.function import tool as function_tool
 
@@ -31,14 +34,12 @@ def tool(function: Callable[..., Any] | None = None, /, *, deferred: bool | None
 
     Raises
     ------
-    TypeError
-        The function can't be a tool.
     SettingsError
-        A parameter's annotation is nothing that a model can send.
+        The function can't be a tool, or has the name of a built-in one.
     """
 
     def make(function: Callable[..., Any]) -> FunctionTool:
-        made: FunctionTool = function_tool(deferred=deferred is not False, **options)(function)
+        made = _made(function, deferred=deferred is not False, **options)
         made.schema()
         registered[made.name] = made
         (_undecided.add if deferred is None else _undecided.discard)(made.name)
@@ -47,12 +48,35 @@ def tool(function: Callable[..., Any] | None = None, /, *, deferred: bool | None
     return make if function is None else make(function)
 
 
+def _made(function: Any, **options: Any) -> FunctionTool:
+    try:
+        made = function_tool(**options)(function)
+    except TypeError as error:  # one line in a notebook
+        raise SettingsError(str(error)) from None
+    if made.name in _builtin_names():
+        raise SettingsError(f"{made.name} is the name of a built-in tool: give yours another, @tool(name=…)")
+    return made
+
+
+@cache
+def _builtin_names() -> frozenset[str]:
+    return frozenset(name for tool in builtin_tools() for name in (tool.name, *tool.aliases))
+
+
 def given_tools(items: Iterable[Any]) -> list[Tool]:
-    """Functions and tools given to an :class:`Agent`, as tools."""
+    """Functions and tools given to an :class:`Agent`, as tools.
+
+    Raises
+    ------
+    SettingsError
+        One can't be a tool, or two have one name.
+    """
     made: list[Tool] = []
     free = FEW
     for item in items:
-        each = item if isinstance(item, Tool) else function_tool(item)
+        each = item if isinstance(item, Tool) else _made(item)
+        if any(each.name == other.name for other in made):
+            raise SettingsError(f"two tools are named {each.name}: give one another name, @tool(name=…)")
         undecided = not isinstance(item, Tool) or each.name in _undecided
         if undecided:
             each = replace(each, deferred=free <= 0)

@@ -90,13 +90,20 @@ async def complete(
             draft.usage += reply.usage
             draft.requests += 1
             if can_shorten and reply.stop is StopReason.CONTEXT:
-                yield ReplyDiscarded("the conversation filled the model's window", len(draft.text) + seam.shown)
+                yield ReplyDiscarded("the conversation filled the model's window", seam.shown)
                 raise ProviderError("The conversation filled the model's window.", overflow=True)
             retry = _judge(draft, reply, seam, budget, ceiling)
             if retry is None:
                 break
             if retry:
-                yield ReplyDiscarded(retry, seam.shown)
+                yield ReplyDiscarded(retry, seam.reset())
+    except ProviderError as error:  # a continuation failed: what was said before it stays said, or is taken back
+        if draft.text and error.overflow:
+            yield ReplyDiscarded(str(error), len(draft.text))
+        elif draft.text:
+            said = Reply(draft.text, stop=StopReason.LENGTH, model=provider.name, detail=f"cut: {error}")
+            _store(transcript, provider, request, said, draft)
+        raise
     except (asyncio.CancelledError, GeneratorExit):
         if text := draft.text + seam.text:
             _store(transcript, provider, request, Reply(text, model=provider.name, detail="stopped"), draft)
@@ -117,6 +124,8 @@ def _judge(draft: _Draft, reply: Reply, seam: Seam, budget: int, ceiling: int) -
             reply.calls, reply.stop = [], StopReason.LENGTH
             by = "model's window" if full else "output limit each time"
             reply.detail = f"a tool call was cut by the {by} and was not run; ask for smaller steps"
+            draft.text += seam.text
+            _merge(reply, draft)
             return None
         if not _climb(draft, budget, ceiling):
             draft.extra.append(UserMessage(_SMALLER))

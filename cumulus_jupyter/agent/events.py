@@ -8,13 +8,16 @@ from typing import Any
 from .messages import Answer, Ask, RunResult, RunUsage, ToolCall, ToolResult
 
 __all__ = [
+    "AgentState",
     "Answered",
     "ApprovalAsked",
     "Compacted",
     "Compacting",
     "Event",
     "Finished",
+    "Nested",
     "Notice",
+    "PanelShown",
     "Paused",
     "QuestionAsked",
     "ReplyDiscarded",
@@ -97,6 +100,13 @@ class TodosChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class PanelShown:
+    """A panel as it stands now: ``ui_id``, ``summary``, ``root`` (nodes), and ``live`` where it has inputs."""
+
+    panel: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class QuestionAsked:
     """The model asks the person."""
 
@@ -168,6 +178,30 @@ class Notice:
     data: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """How a sub-agent stands: ``status`` is one of submitted, running, completed, failed, cancelled, rejected.
+
+    ``text`` is its result, ``error`` why it did not come to its end; ``task`` is what it was given.
+    """
+
+    status: str
+    task: str
+    rounds: int = 0
+    seconds: float = 0.0
+    text: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """An event of a sub-agent, or how it stands."""
+
+    agent_id: str
+    name: str
+    event: Event
+
+
 Event = (
     RoundStarted
     | TextDelta
@@ -178,6 +212,7 @@ Event = (
     | ToolProgress
     | ToolFinished
     | TodosChanged
+    | PanelShown
     | QuestionAsked
     | ApprovalAsked
     | Answered
@@ -185,6 +220,8 @@ Event = (
     | Compacting
     | Compacted
     | Notice
+    | AgentState
+    | Nested
     | Paused
     | Finished
 )

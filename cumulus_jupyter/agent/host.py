@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from .messages import Answer, Ask
+
 __all__ = ["CodeRun", "Host", "LiveNotebook", "Place", "working_in"]
 
 
@@ -102,6 +104,13 @@ class Host(Protocol):
 
     async def open_in(self, path: str) -> str:
         """Which front end has this notebook open, in words; empty where none is known to."""
+        ...
+
+    async def ask(self, ask: Ask) -> Answer:
+        """Ask the person something that a call under way must know; ``ask.call_id`` is no call's own id.
+
+        Cancelling the wait closes the question. ``NO_USER`` where nobody is there.
+        """
         ...
 
     async def run_code(

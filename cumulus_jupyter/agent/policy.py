@@ -52,14 +52,15 @@ class Policy:
         )
 
 
-def approval_ask(call: ToolCall, detail: str) -> Ask:
-    """The question that a person sees before a call runs."""
+def approval_ask(call: ToolCall, detail: str, access: Access = Access.RUN, title: str = "") -> Ask:
+    """The question that a person sees before a call runs; no word for the session where it would not hold."""
+    name = title or call.name
     options = (
         Option(ONCE, "this call only"),
-        Option(SESSION, f"every call of {call.name} from now on"),
+        *([Option(SESSION, f"every call of {name} from now on")] if access < Access.GUARDED else []),
         Option(DENY, "say why below, for the agent to read"),
     )
-    question = Question(f"Allow {call.name}?", "Approval", options)
+    question = Question(f"Allow {name}?", "Approval", options)
     return Ask(call.id, call.name, (question,), approval=True, detail=detail, notes_placeholder="a reason, if you deny")
 
 
@@ -69,5 +70,8 @@ def denied_by_person(answer: Answer) -> str | None:
         return None
     if answer.outcome is Outcome.NO_USER:
         return Policy(person=False).denial()
-    reason = f" Their reason: {answer.notes}" if answer.notes else ""
+    # Who answers in words of their own instead of choosing has said why.
+    words = [value for value in answer.values if value and value != DENY]
+    said = " ".join([*words, *([answer.notes] if answer.notes else [])])
+    reason = f" Their reason: {said}" if said else ""
     return f"denied by the person.{reason} Don't try the same again; ask or find another way."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
+from asyncio import sleep
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
@@ -48,7 +48,7 @@ async def stream(provider: Provider, request: Request) -> AsyncGenerator[Item, N
             seconds = error.retry_after if error.retry_after is not None else _pause(attempt)
             attempt += 1
             yield Retrying(str(error), attempt, ATTEMPTS, seconds)
-        await asyncio.sleep(seconds)
+        await sleep(seconds)
 
 
 def _pause(attempt: int) -> float:

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from .background import interleaved
 from .errors import CumulusError
 from .events import Answered, Event, Finished
 from .loop import Limits, run
@@ -41,19 +42,34 @@ class Session:
         if late := self.transcript.late:
             prompt = f"My answers to your earlier questions, which came late: {'; '.join(late)}\n\n{prompt}"
         note, self.news = "\n".join(part for part in (note, self.news) if part), ""
-        self.transcript.user(prompt, note, model=self.provider.name)
+        told = {} if self.transcript.system == self.system else {"system": self.system}
+        self.transcript.user(prompt, note, model=self.provider.name, **told)
         async with aclosing(self.resume()) as events:
             async for event in events:
                 yield event
 
     async def resume(self) -> AsyncGenerator[Event, None]:
         """Go on from what the transcript holds; the last event is :class:`Paused` or :class:`Finished`."""
+        background = self.toolbox.background
         try:
             async with aclosing(run(self.transcript, self.provider, self.toolbox, self.limits, self.system)) as events:
                 async for event in events:
                     yield event
+                    if background.live:
+                        break
+                else:
+                    return
+                async with aclosing(interleaved(events, background)) as both:
+                    async for event in both:
+                        yield event
         except CumulusError as error:
             yield Finished(self.failed(error))
+
+    async def beside(self) -> AsyncGenerator[Event, None]:
+        """Events of sub-agents that go on while the run waits for the person; never ends by itself."""
+        while True:
+            if event := await self.toolbox.background.events.get():
+                yield event
 
     def answer(self, ask: Ask, answer: Answer) -> Answered:
         """Settle an open question or approval; the first answer counts."""
@@ -62,15 +78,19 @@ class Session:
 
     def stopped(self) -> RunResult:
         """Close a run that the person stopped."""
-        self.close_open_calls("stopped by the person; effects may have happened. Check before you repeat it.")
-        return self.transcript.end(Status.STOPPED)
+        with self.transcript.kept_anyway():
+            self.close_open_calls("stopped by the person; effects may have happened. Check before you repeat it.")
+            self.toolbox.background.cut("stopped by the person with the run")
+            return self.transcript.end(Status.STOPPED)
 
     def failed(self, error: BaseException) -> RunResult:
         """Close a run that a fault of ours or of its surroundings ended."""
         text = str(error) if isinstance(error, CumulusError) else f"{type(error).__name__}: {error}"
-        self.close_open_calls("interrupted by a fault; effects may have happened.")
-        trace = "".join(traceback.format_exception(error))
-        return self.transcript.end(Status.FAILED, text, traceback="" if isinstance(error, CumulusError) else trace)
+        trace = "" if isinstance(error, CumulusError) else "".join(traceback.format_exception(error))
+        with self.transcript.kept_anyway():
+            self.close_open_calls("interrupted by a fault; effects may have happened.")
+            self.toolbox.background.cut("cut off with the run")
+            return self.transcript.end(Status.FAILED, text, traceback=trace)
 
     def request_of(self, line: Line) -> Request:
         """The request that the stored reply ``line`` answered, built again from the transcript."""
@@ -95,6 +115,9 @@ class Session:
             if not self.toolbox.waits(call, self.transcript):
                 lost = "unknown: the kernel ended while this call may have been running. Check its effects first."
                 self.transcript.result(ToolResult(call.id, call.name, [lost], ok=False))
+        if gone := self.transcript.lose_agents():
+            names = ", ".join(gone)
+            self.transcript.note(f"[The kernel ended, and with it these sub-agents: {names}. Check what they did.]")
         return bool(self.transcript.messages) and self.transcript.status is Status.RUNNING
 
     def close_open_calls(self, reason: str) -> None:

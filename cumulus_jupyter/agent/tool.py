@@ -120,8 +120,12 @@ class Tool:
     ask: Callable[[ToolCall], Ask] | None = None
     answered: Callable[[Ask, Answer], Output] | None = None
     polling: bool = False
+    preview: Callable[[dict[str, Any]], str] | None = None
+    """What a person must see to decide on a call with these arguments; by default the arguments themselves."""
     aliases: tuple[str, ...] = ()
     """Other names that a model may call it by."""
+    title: str = ""
+    """What a person reads where the name is not what they know the tool by."""
 
     def seconds(self, arguments: dict[str, Any]) -> float | None:
         """How long a call with these arguments is waited for."""

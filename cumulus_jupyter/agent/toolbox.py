@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .errors import ToolError
+from .background import Background
+from .errors import CumulusError, ToolError
 from .events import Answered, ApprovalAsked, Event, QuestionAsked, ToolFinished, ToolProgress, ToolStarted
 from .host import Host
 from .messages import Answer, Ask, Image, ToolCall, ToolResult
@@ -25,6 +26,9 @@ __all__ = ["MAX_FETCHED", "Toolbox"]
 
 MAX_FETCHED = 25
 """Fetched tools that stay bound at once: the last ones used."""
+
+_SHOWN = 20_000
+"""Characters of an argument that a person sees before they allow a call."""
 
 Emit = Callable[[Event], None]
 Resolver = Callable[[Ask], Answer | None]
@@ -72,6 +76,24 @@ class Toolbox:
         self._aliases: dict[str, str] = {}
         self._sort()
         self._locks: dict[str, asyncio.Lock] = {}
+        self._absent: dict[str, str] = {}
+        self.background = Background()
+        """What goes on beside the run that uses these tools."""
+
+    def narrowed(self, tools: Iterable[Tool], absent: dict[str, str]) -> Toolbox:
+        """A toolbox of these tools with the same surroundings, rights and locks; ``absent`` says why others are not."""
+        toolbox = Toolbox(
+            tools,
+            host=self.host,
+            root=self.root,
+            policy=self.policy,
+            resolve=self.resolve,
+            redact=self.redact,
+            sandbox=self.sandbox,
+            private=self.private,
+        )
+        toolbox._locks, toolbox._absent = self._locks, absent
+        return toolbox
 
     # What is bound -----------------------------------------------------------------------------------------------
 
@@ -116,21 +138,26 @@ class Toolbox:
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         tasks: list[asyncio.Task[None]] = []
-        for call in transcript.open_calls:
-            event = self._asked(call, transcript)
-            if event is not None:
-                yield event
-            if isinstance(event, (QuestionAsked, ApprovalAsked)):
-                continue
-            tasks.append(asyncio.create_task(self._run_stored(call, transcript, events.put_nowait)))
-        if not tasks:
-            return
-        running = asyncio.gather(*tasks)
-        running.add_done_callback(lambda _: events.put_nowait(None))
         try:
-            while (event := await events.get()) is not None:
-                yield event
-            await running
+            for call in transcript.open_calls:
+                event = self._asked(call, transcript)
+                if event is not None:
+                    yield event
+                if not isinstance(event, (QuestionAsked, ApprovalAsked)):
+                    tasks.append(asyncio.create_task(self._run_stored(call, transcript, events.put_nowait)))
+            if tasks:
+                running = asyncio.gather(*tasks)
+
+                def ended(done: asyncio.Future[Any]) -> None:
+                    if not done.cancelled():
+                        done.exception()  # looked at here: a generator that is left early would have it logged
+                    events.put_nowait(None)
+
+                running.add_done_callback(ended)
+                while (event := await events.get()) is not None:
+                    yield event
+                await running
+            transcript.tell()
         finally:
             for task in tasks:
                 task.cancel()
@@ -162,7 +189,10 @@ class Toolbox:
             asked = False
         if not asked:
             return None
-        return ApprovalAsked(approval_ask(call, _preview(call)), call)
+        arguments = call.arguments
+        detail = tool.preview(arguments) if tool.preview else _preview(call)
+        access = tool.access(self.root, arguments)
+        return ApprovalAsked(approval_ask(call, self.redact(detail), access, tool.title), call)
 
     def _is_bound(self, tool: Tool, transcript: Transcript) -> bool:
         return not tool.deferred or tool.name in transcript.fetched
@@ -216,6 +246,8 @@ class Toolbox:
 
     def _admitted(self, tool: Tool | None, call: ToolCall, transcript: Transcript) -> Tool:
         """The tool, if this call of it may run."""
+        if tool is None and call.name in self._absent:
+            raise ToolError(self._absent[call.name])
         if tool is None:
             near = self.nearest(call.name)
             hint = f" Did you mean {', '.join(near)}?" if near else " Look for one with tool_search."
@@ -248,10 +280,26 @@ class Toolbox:
             raise
         if done:
             return work.result()
-        work.add_done_callback(lambda task: task.cancelled() or task.exception())
+        handle = f"r{len(context.transcript.lines) + 1}"
+        work.add_done_callback(lambda task: self._ended_late(tool, context, handle, task))
         return _failure(
-            f"no result after {seconds:g} s. The work may still be running: check its effects before you repeat it."
+            f"no result after {seconds:g} s. The work may still be running: check its effects before you repeat it. "
+            f'You will be told when it ends; its output is then at read_result(handle="{handle}").',
+            {"later": handle},
         )
+
+    def _ended_late(self, tool: Tool, context: ToolContext, handle: str, task: asyncio.Task[Output]) -> None:
+        """Keep what came of work that outlived the wait for it, to be told before the next request."""
+        if task.cancelled():
+            return
+        error = task.exception()
+        output = task.result() if error is None else _failure(f"{type(error).__name__}: {error}")
+        texts = [part for part in output.parts() if isinstance(part, str)]
+        try:
+            context.transcript.spool.put(handle, self.redact("\n".join(texts)))
+            context.transcript.append("ended_late", name=tool.name, ok=output.ok, handle=handle)
+        except (CumulusError, OSError):  # the conversation went to another kernel, or its folder is gone
+            return
 
     async def _locked(self, tool: Tool, context: ToolContext) -> Output:
         arguments = context.call.arguments or {}
@@ -287,7 +335,7 @@ def _preview(call: ToolCall) -> str:
     told = {}
     for key, value in (call.arguments or {}).items():
         text = str(value)
-        told[key] = text if len(text) <= 2_000 else f"{text[:2_000]} … ({len(text):,} characters)"
+        told[key] = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … ({len(text):,} characters)"
     if set(told) <= {"code"} or set(told) <= {"command"}:
         return "".join(told.values())
     return "\n".join(f"{key}: {text}" for key, text in told.items())

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
 from .checklist import checklist
-from .errors import TranscriptError
+from .errors import CumulusError, TranscriptError
 from .history import shortened
 from .messages import (
     Answer,
@@ -91,6 +92,9 @@ class Transcript:
         self.todos: list[dict[str, str]] = []
         self.decisions: list[tuple[str, str]] = []
         self.late: list[str] = []
+        self.agents: dict[str, dict[str, Any]] = {}
+        self.ended: list[str] = []
+        self.system = ""
         self.run = ""
         self.turns = 0
         self.repeats = 0
@@ -135,13 +139,35 @@ class Transcript:
         self._fold(line)
         return line
 
+    @contextlib.contextmanager
+    def kept_anyway(self) -> Iterator[None]:
+        """Lines that can't be stored now are kept in memory alone: a run must end also where the disk is full."""
+        sink = self.sink
+
+        def store(line: Line) -> None:
+            if sink:
+                with contextlib.suppress(CumulusError, OSError):
+                    sink(line)
+
+        self.sink = store
+        try:
+            yield
+        finally:
+            self.sink = sink
+
     def user(self, text: str, note: str = "", **data: Any) -> None:
         """A new prompt starts a new run."""
+        note = "\n".join(part for part in (note, *self.ended) if part)
         self.append("user", run=uuid.uuid4().hex[:12], text=text, note=note, **data)
 
     def note(self, text: str) -> None:
         """A message of the harness or of the person within the run under way: its counts and todos go on."""
-        self.append("user", run=self.run, text="", note=text)
+        self.append("user", run=self.run, text="", note="\n".join([text, *self.ended]).strip())
+
+    def tell(self) -> None:
+        """Tell the model of work that ended after the wait for it, if there is such."""
+        if self.ended:
+            self.note("")
 
     def assistant(self, reply: Reply, **data: Any) -> Reply:
         """Store a reply; gives it back with calls that have ids unique in the conversation."""
@@ -198,6 +224,16 @@ class Transcript:
         if answer.outcome is Outcome.ANSWERED and self.answers.get(ask.call_id) != answer:
             header = ask.questions[0].header
             self.append("answer", call=ask.call_id, name=ask.name, late=True, header=header, **asdict(answer))
+
+    def lose_agents(self) -> list[str]:
+        """Note of sub-agents that their kernel left behind that they failed; their names."""
+        lost = [agent for agent in self.agents.values() if agent["status"] in ("submitted", "running")]
+        for agent in lost:
+            error = "the kernel ended while it was at work; what it did stands"
+            self.append(
+                "agent", agent=agent["agent"], name=agent["name"], status="failed", rounds=agent["rounds"], error=error
+            )
+        return [agent["name"] for agent in lost]
 
     def end(self, status: Status, error: str | None = None, **data: Any) -> RunResult:
         """Close the run and give its result."""
@@ -256,6 +292,8 @@ class Transcript:
 
     def _fold_user(self, line: Line) -> None:
         self.messages.append(UserMessage(line["text"], line.get("note", "")))
+        self.ended = []
+        self.system = line.get("system", self.system)
         if line["run"] == self.run:
             return
         self.run, self.turns, self.repeats, self._repeated = line["run"], 0, 0, ""
@@ -310,9 +348,18 @@ class Transcript:
     def _count_repeats(self, group: ToolResults) -> None:
         for call, result in zip(group.calls, group.results, strict=True):
             assert result is not None
-            key = f"{call.name}\x00{json.dumps(call.arguments, sort_keys=True)}\x00{result.text}"
+            told = result.text
+            for handle in filter(None, (result.handle, result.details.get("later"))):  # each result has its own
+                told = told.replace(f'"{handle}"', "")
+            key = f"{call.name}\x00{json.dumps(call.arguments, sort_keys=True)}\x00{told}"
             self.repeats = self.repeats + 1 if key == self._repeated else 1
             self._repeated = key
+
+    def _fold_ended_late(self, line: Line) -> None:
+        how = "ended" if line["ok"] else "failed"
+        self.ended.append(
+            f'[A {line["name"]} call that was waited for in vain has {how} now: read_result(handle="{line["handle"]}")]'
+        )
 
     def _fold_answer(self, line: Line) -> None:
         if line.get("late"):
@@ -329,6 +376,13 @@ class Transcript:
         for name in line["names"]:
             self.fetched.pop(name, None)
             self.fetched[name] = None
+
+    def _fold_agent(self, line: Line) -> None:
+        """How a sub-agent stands; what it has used counts as used by the run."""
+        self.agents[line["agent"]] = {"run": self.run, **self.agents.get(line["agent"], {}), **line}
+        if used := line.get("used"):
+            usage = Usage(used["input"], used["cached"], used["output"])
+            self._spend(usage, used["cost"], rounds=used["rounds"])
 
     def _fold_compacted(self, line: Line) -> None:
         self.messages = shortened(

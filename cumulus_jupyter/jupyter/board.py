@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..agent.messages import Answer, Ask
-from .twins import html_twin, plain_twin
+from .twins import html_twin, markdown_twin, plain_twin
 
-__all__ = ["MIME", "Block", "Board", "Form", "Publisher", "Submit"]
+__all__ = ["MIME", "Block", "Board", "Form", "LivePanel", "Publisher", "Submit"]
 
 MIME = "application/vnd.cumulus.agent+json"
 _INTERVAL = 0.1
@@ -33,6 +33,12 @@ class Publisher(Protocol):
         """A live form for a question; None where widgets can't live."""
         ...
 
+    def panel(
+        self, panel: dict[str, Any], redact: Callable[[Any], Any], changed: Callable[[], None], *, styled: bool
+    ) -> LivePanel:
+        """A live panel; ``changed`` is called when it has come to rest, ``styled`` brings our style sheet along."""
+        ...
+
 
 class Form(Protocol):
     """A live form."""
@@ -47,6 +53,14 @@ class Form(Protocol):
         ...
 
 
+class LivePanel(Form, Protocol):
+    """A live panel."""
+
+    def root(self) -> list[dict[str, Any]]:
+        """Its nodes as they stand."""
+        ...
+
+
 @dataclass(slots=True)
 class Block:
     """One display: the data of its bundle, and whether it was shown."""
@@ -55,6 +69,7 @@ class Block:
     data: dict[str, Any]
     shown: bool = False
     form: Form | None = None
+    widget: LivePanel | None = None
     streamed: int = 0
     """Characters of the stream that it stands for, line ends that it does not show included."""
 
@@ -97,7 +112,7 @@ class Board:
         prepare: Callable[[], int],
     ) -> None:
         self._publisher, self._common = publisher, common
-        self._watched, self._twins, self._redact = watched, twins, redact
+        self._watched, self.twins, self.redact = watched, twins, redact
         self._hidden, self._prepare = hidden, prepare
         self.blocks: list[Block] = []
         self._dirty: set[str] = set()
@@ -107,7 +122,7 @@ class Board:
     def new(self, kind: str, **data: Any) -> Block:
         """Add an open block; it is shown when it is touched."""
         id = f"{self._common['run']}-{len(self.blocks) + 1}"
-        block = Block(id, {**self._common, "block": id, "kind": kind, "state": "open", **data})
+        block = Block(id, {**self._common, "block": id, "kind": kind, "state": "open"} | data)
         self.blocks.append(block)
         return block
 
@@ -145,7 +160,7 @@ class Board:
         dirty = [block for block in self.blocks if block.id in self._dirty]
         self._dirty.clear()
         sent = sum(self.publish(block) for block in dirty)
-        copies = 3 if self._twins() else 1
+        copies = 3 if self.twins() else 1
         pause = max(min(_INTERVAL * max(sent, 1), _LONGEST_PAUSE), copies * open_text / _BYTES_PER_SECOND)
         self._free_at = time.monotonic() + pause
 
@@ -164,12 +179,13 @@ class Board:
 
     def bundle(self, block: Block, data: dict[str, Any]) -> dict[str, Any]:
         """A block's MIME bundle with these data."""
-        data = self._redact(data)
+        data = self.redact(data)
         bundle: dict[str, Any] = {MIME: data}
-        if block.form:
-            bundle |= block.form.bundle
-        if not block.open or block.form or self._twins():
-            bundle |= {"text/html": html_twin(data), "text/plain": plain_twin(data)}
+        for live in (block.form, block.widget):
+            if live:
+                bundle |= live.bundle
+        if not block.open or block.form or self.twins():
+            bundle |= {"text/html": html_twin(data), "text/plain": plain_twin(data)} | markdown_twin(data)
         else:
             bundle["text/plain"] = ""
         return bundle
@@ -177,3 +193,7 @@ class Board:
     def form(self, ask: Ask, submit: Submit) -> Form | None:
         """A live form, where somebody looks on and widgets can live."""
         return self._publisher.form(ask, submit) if self._watched else None
+
+    def panel(self, panel: dict[str, Any], changed: Callable[[], None]) -> LivePanel | None:
+        """A live panel, where somebody looks on."""
+        return self._publisher.panel(panel, self.redact, changed, styled=self.twins()) if self._watched else None

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
 from ..agent.messages import Outcome, Reply, UserMessage
 from ..agent.session import Session
+from ..store import SessionInfo
 from .options import OPTIONS
 
 if TYPE_CHECKING:
     from .extension import Extension
 
-__all__ = ["COMMANDS", "command"]
+__all__ = ["AWAITED", "COMMANDS", "command"]
 
 
 def command(extension: Extension, word: str, rest: str) -> None:
@@ -36,7 +38,9 @@ def _session(extension: Extension, name: str = "main") -> Session:
 
 def _status(extension: Extension, _rest: str) -> str:
     from ..providers.catalog import default_name
+    from ..tools.mcp import mcp_status
     from ..tools.sandbox import sandbox_status
+    from ..tools.skills import skills_status
 
     extension.follow()
     app, settings = extension.conversations, extension.settings
@@ -50,6 +54,8 @@ def _status(extension: Extension, _rest: str) -> str:
         f"somebody is there: {'yes' if extension.host.person else 'no'}",
         f"sandbox: {sandbox_status(settings.sandbox, app.root)}",
     ]
+    lines += [f"MCP server {line}" for line in mcp_status(app.mcp)]
+    lines += skills_status(app.root)
     for name, session in app.sessions.items():
         transcript = session.transcript
         lines.append(
@@ -98,7 +104,8 @@ def _models(extension: Extension, _rest: str) -> str:
 def _tools(extension: Extension, rest: str) -> str:
     from ..tools import builtin_tools
 
-    tools = {tool.name: tool for tool in [*builtin_tools(), *extension.conversations.tools.values()]}
+    app = extension.conversations
+    tools = {tool.name: tool for tool in [*builtin_tools(), *app.tools.values(), *app.mcp.tools()]}
     if rest:
         if rest not in tools:
             raise UsageError(f"there is no tool {rest!r}; `%agent tools` lists them")
@@ -169,16 +176,25 @@ def _answer(extension: Extension, rest: str) -> str:
     return f"answered: {', '.join(given)}" if given else "no open question fits that answer"
 
 
-def _resume(_extension: Extension, _rest: str) -> str:
-    raise UsageError("%agent resume stands alone in its cell")
+async def _resume(extension: Extension, rest: str) -> str:
+    words = rest.split()
+    fork = "--fork" in words
+    names = [word for word in words if word != "--fork"]
+    if len(names) > 1:
+        raise UsageError("%agent resume takes one name or uuid, and --fork for a copy of that conversation")
+    await extension.resume("".join(names), fork=fork)
+    return ""
 
 
-def _undo(_extension: Extension, _rest: str) -> str:
-    raise UsageError("%agent undo is not there yet: undo notebook edits with the notebook's own undo")
+async def _undo(extension: Extension, rest: str) -> str:
+    return await extension.undo(rest or "main")
 
 
-def _call(_extension: Extension, _rest: str) -> str:
-    raise UsageError("%agent call is not there yet: `%agent tools NAME` shows what the model sees of a tool")
+async def _call(extension: Extension, rest: str) -> str:
+    name, _, arguments = rest.partition(" ")
+    if not name:
+        raise UsageError("%agent call NAME {json} runs a tool; `%agent tools NAME` shows what it takes")
+    return await extension.call(name, arguments)
 
 
 def _stop(extension: Extension, _rest: str) -> str:
@@ -187,17 +203,30 @@ def _stop(extension: Extension, _rest: str) -> str:
 
 
 def _sessions(extension: Extension, _rest: str) -> str:
-    rows = [f"{name}: {s.transcript.session} (this kernel)" for name, s in extension.conversations.sessions.items()]
-    here = {s.transcript.session for s in extension.conversations.sessions.values()}
-    for info in extension.conversations.stored().sessions():
-        if info.uuid not in here:
-            rows.append(f"{info.uuid}  {info.notebook or '-'}  {info.prompt[:60]!r}")
-    return "\n".join(rows) or "no conversation yet"
+    """Conversations of this kernel, then the stored ones, this notebook's first, each newest first."""
+    app, notebook = extension.conversations, extension.notebook
+    here = {s.transcript.session: (name, s.transcript) for name, s in app.sessions.items()}
+    rows = [f"  {name}: {uuid}, {t.status}, {len(t.messages)} messages" for uuid, (name, t) in here.items()]
+    parts = [["this kernel:", *rows]] if rows else []
+    stored = [info for info in app.stored().sessions() if info.uuid not in here]
+    for title, mine in ((f"stored, {notebook or 'of no notebook'}:", True), ("stored, of other notebooks:", False)):
+        rows = [_stored(info, named=not mine) for info in stored if (info.notebook == notebook) is mine]
+        parts += [[title, *rows]] if rows else []
+    return "\n".join(line for part in parts for line in part) or "no conversation yet"
+
+
+def _stored(info: SessionInfo, *, named: bool) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.modified))
+    place = f"  {info.notebook or '-'}" if named else ""
+    return f"  {info.uuid}  {when}  {info.name or '-'}{place}  {info.prompt[:60]!r}"
 
 
 def _config(extension: Extension, _rest: str) -> str:
-    rows = [f"{name:<10} {value or '-':<12} {origin}" for name, value, origin in extension.settings.table()]
-    return "\n".join([f"{'setting':<10} {'value':<12} from", *rows])
+    """Each setting, its value and where that came from; an option of a cell goes before all of them."""
+    rows = [("setting", "value", "from"), *extension.settings.table()]
+    shown = [(name, " ".join(value.split())[:60] or "-", origin) for name, value, origin in rows]
+    names, values = (max(len(row[column]) for row in shown) for column in (0, 1))
+    return "\n".join(f"{name:<{names}}  {value:<{values}}  {origin}" for name, value, origin in shown)
 
 
 def _help(_extension: Extension, _rest: str) -> str:
@@ -208,15 +237,18 @@ def _help(_extension: Extension, _rest: str) -> str:
     )
 
 
-COMMANDS: dict[str, tuple[Callable[[Any, str], str], str]] = {
+AWAITED: dict[str, Callable[[Any, str], Awaitable[str]]] = {"resume": _resume, "undo": _undo, "call": _call}
+"""Commands that wait for something: they are coroutine functions."""
+
+COMMANDS: dict[str, tuple[Callable[[Any, str], Any], str]] = {
     "status": (_status, "model, folder, front end, conversations"),
     "model": (_model, "[NAME] the default model; set it"),
     "models": (_models, "what the endpoint of the default model offers"),
     "tools": (_tools, "[NAME] the tools; one as the model sees it"),
     "answer": (_answer, "JSON answers the open question, as --answers does"),
-    "resume": (_resume, "[NAME or uuid] go on with a stored conversation"),
-    "undo": (_undo, "(not there yet)"),
-    "call": (_call, "(not there yet)"),
+    "resume": (_resume, "[NAME or uuid] go on with a stored conversation; --fork with a copy of it"),
+    "undo": (_undo, "[SESSION] take back the last run's edits of files and notebooks"),
+    "call": (_call, "NAME {json} run a tool as the model would; what it gets, and what you get"),
     "sessions": (_sessions, "conversations of this kernel and stored ones"),
     "history": (_history, "[SESSION] the conversation so far"),
     "usage": (_usage, "[SESSION] tokens and cost so far"),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+from ..agent.errors import BridgeError
 from ..agent.host import Place
 from ..tools.terminal import plain_text
 from ..tools.variables import brief, user_variables
 
-__all__ = ["ContextNotes"]
+__all__ = ["ContextNotes", "notebook_rules"]
 
 _VARIABLES = 40
 _LONGEST = 4_000
+RULES_TAG = "agent-rules"
 
 
 class ContextNotes:
@@ -52,3 +56,25 @@ class ContextNotes:
             lines.append(f"variables new or changed: {shown}{more}")
         text = "\n".join(lines)[:_LONGEST]
         return f"<context>\n{text}\n</context>" if text else ""
+
+
+async def notebook_rules(bridge: Any, path: str) -> str:
+    """The sources of the cells that are tagged ``agent-rules``, from the front end where it answers, else the file."""
+    cells: list[dict[str, Any]] = []
+    if bridge.connected:
+        try:
+            cells = (await bridge.read())["cells"]
+        except BridgeError:
+            cells = []
+    if not cells and path:
+        cells = _stored_cells(Path(path))
+    tagged = [cell for cell in cells if RULES_TAG in (cell.get("metadata") or {}).get("tags", ())]
+    return "\n\n".join("".join(cell.get("source", "")) for cell in tagged)
+
+
+def _stored_cells(path: Path) -> list[dict[str, Any]]:
+    try:
+        data = path.read_bytes()
+        return list(json.loads(data).get("cells", ())) if RULES_TAG.encode() in data else []
+    except (OSError, ValueError):
+        return []

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,25 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 
 from ..agent.errors import CumulusError, SettingsError
-from ..agent.events import Event
-from ..agent.host import Place
-from ..agent.messages import RunResult
+from ..agent.events import Event, Notice
+from ..agent.host import LiveNotebook, Place
+from ..agent.messages import RunResult, Status
 from ..agent.session import Session
+from ..agent.transcript import Transcript
 from ..app import Conversations
 from ..settings import CumulusAgent
+from ..undo import undo, undone_since
 from . import comms
 from .bridge import Bridge
-from .commands import COMMANDS, command
-from .context import ContextNotes
+from .commands import AWAITED, COMMANDS, command
+from .context import ContextNotes, notebook_rules
 from .expand import expand
 from .host import CellContext, KernelHost, current_cell
 from .interrupt import InterruptHandler
 from .options import CellOptions, parse_cell
 from .run import Run
 from .terminal import TerminalHost, TerminalView
+from .typed import TypedCalls, faces
 from .view import CellView
 from .widgets import KernelPublisher
 
@@ -39,6 +42,8 @@ __all__ = ["Extension", "load", "unload"]
 _NAME = "_cumulus"
 _CELL = re.compile(r"\s*%%agent(?:[ \t](?P<line>.*))?$")
 _LINE = re.compile(r"%agent[ \t]+(?P<line>\S.*)$")
+_TYPED = "%agent call"
+_UNPRICED = "*--max-cost can't hold here: the price of {name} is not known. --max-tokens holds for every model.*"
 
 
 class Extension:
@@ -53,6 +58,7 @@ class Extension:
         self.host = host
         self.conversations = Conversations(self.settings, host, Path.cwd())
         self.runs: dict[str, Run] = {}
+        self.typed: TypedCalls | None = None
         self.notes = ContextNotes(shell)
         self.tasks: set[asyncio.Task[Any]] = set()
 
@@ -67,26 +73,58 @@ class Extension:
             raise UsageError(str(error)) from None
         await self._ready(options.session)
         prompt, shown = (options.prompt, []) if options.raw else expand(options.prompt, self.shell.user_ns)
-        session = self.conversations.open(options.session, options.run, new=options.new)
+        fresh = options.new or options.session not in self.conversations.sessions
+        rules = await notebook_rules(self.bridge, self._place().path) if fresh else ""
+        session = self.conversations.open(options.session, options.run, new=options.new, rules=rules)
 
         def events(view: Any) -> AsyncGenerator[Event, None]:
             for expression, value in shown:
                 view.expanded(expression, value)
+            if options.run.max_cost and session.provider.facts.price is None:
+                view.handle(Notice(_UNPRICED.format(name=session.provider.name)))
             note = "" if options.no_context else self.notes.note(self.host.place())
-            return session.stream(prompt, note)
+            return session.stream(prompt, "\n".join(filter(None, (note, undone_since(session.transcript)))))
 
         await self._run(options, session, events)
 
-    async def resume(self, name: str) -> None:
-        """Go on with a stored conversation: ``%agent resume [NAME or uuid]``."""
+    async def resume(self, name: str, *, fork: bool = False) -> None:
+        """Go on with a stored conversation, or with a copy of it."""
         options = CellOptions("", session="main")
         await self._ready(options.session)
-        session = self.conversations.resume(options.session, name, self._place().path)
+        session = self.conversations.resume(options.session, name, self._place().path, fork=fork)
+        if fork and session.transcript.status is Status.RUNNING:  # that run goes on where it was begun, if anywhere
+            session.close_open_calls(
+                "unknown: this conversation is a copy; the call was left to the one that it is of."
+            )
+            session.transcript.end(Status.STOPPED)
         if session.recover():
             await self._run(options, session, lambda view: session.resume())
             return
-        said = len(session.transcript.messages)
-        print(f"conversation {session.transcript.session} is taken up ({said} messages); the next %%agent cell goes on")
+        self._remember(options, session.transcript)
+        said = f"{session.transcript.session} ({len(session.transcript.messages)} messages)"
+        taken = f"a copy of it is conversation {said}" if fork else f"conversation {said} is taken up"
+        print(f"{taken}; the next %%agent cell goes on")
+
+    async def undo(self, name: str) -> str:
+        """Take back the last run's edits of a conversation; what came of it, in lines."""
+        run, session = self.runs.get(name), self.conversations.sessions.get(name)
+        if session is None:
+            raise UsageError(f"session {name!r} has said nothing yet; `%agent resume` takes up a stored one")
+        if run is not None and not run.task.done():
+            raise UsageError(f"session {name!r} is not at its end: answer its question, or stop it with %agent stop")
+        self.follow()
+        return await undo(session, self._live)
+
+    async def _live(self) -> LiveNotebook | None:
+        return self.bridge if self.kernel is not None and self.host.person and await self.bridge.ready() else None
+
+    async def call(self, name: str, text: str) -> str:
+        """Run one tool as the loop runs it, with the arguments that a JSON text holds; both faces of what it gave."""
+        await self._ready(_TYPED)
+        self.typed = self.typed or TypedCalls(self.conversations)
+        typed = self.typed
+        await self._run(CellOptions("", session=_TYPED), typed, lambda view: typed.call(name, text))
+        return "\n\n".join(map(faces, typed.results())) or "it waits for your answer"
 
     async def _ready(self, name: str) -> None:
         await self._previous(name)
@@ -108,7 +146,7 @@ class Extension:
         view.begin(session.provider, stoppable=options.background)
         run = self.runs[options.session] = Run(session, view, events(view), self._save)
         run.task.add_done_callback(lambda _: self._ended(options, run))
-        self._remember(options, session.transcript.session)
+        self._remember(options, session.transcript)
         if options.background:
             view.detach(stoppable=True)
             return
@@ -174,10 +212,10 @@ class Extension:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    def _remember(self, options: CellOptions, session: str) -> None:
-        if self.conversations.store is not None:
-            place = self.host.place().path
-            self.conversations.store.note(session, notebook=place, name=options.session, prompt=options.prompt)
+    def _remember(self, options: CellOptions, transcript: Transcript) -> None:
+        if self.conversations.store is not None and transcript.sink is not None:
+            place, name = self._place().path, options.session
+            self.conversations.store.note(transcript.session, notebook=place, name=name, prompt=options.prompt)
 
     def _clicks_arrive(self) -> bool:
         """Whether a widget's message is served while a cell awaits: from ipykernel 7.4 on, whatever the front end."""
@@ -198,6 +236,11 @@ class Extension:
 
     # Commands ----------------------------------------------------------------------------------------------------
 
+    async def command(self, word: str, rest: str) -> None:
+        """Run a command that waits for something, and print what it says."""
+        if text := await AWAITED[word](self, rest):
+            print(text)
+
     def stop(self, run: str = "") -> list[str]:
         """Stop the runs under way (all of them, or the one whose blocks carry this id); names of their sessions."""
         stopped = []
@@ -206,6 +249,11 @@ class Extension:
                 active.task.cancel()
                 stopped.append(name)
         return stopped
+
+    @property
+    def notebook(self) -> str:
+        """The notebook's path, as far as it is known."""
+        return self._place().path
 
     @property
     def last_result(self) -> RunResult | None:
@@ -237,8 +285,9 @@ def transform(lines: list[str]) -> list[str]:
     if match := _CELL.match(head):
         return [_awaited(match["line"] or "", "".join(lines[first + 1 :]))]
     match = _LINE.match(head)
-    if match and match["line"].split()[0] == "resume":
-        return [f"await get_ipython().{_NAME}.resume({match['line'].strip()[6:].strip()!r})\n", *lines[first + 1 :]]
+    if match and (word := match["line"].split()[0]) in AWAITED:
+        rest = match["line"].strip()[len(word) :].strip()
+        return [f"await get_ipython().{_NAME}.command({word!r}, {rest!r})\n", *lines[first + 1 :]]
     alone = not any(line.strip() for line in lines[first + 1 :])
     if match and alone and match["line"].split()[0] not in COMMANDS:
         return [_awaited(match["line"], "")]
@@ -260,7 +309,7 @@ def _magics(extension: Extension) -> tuple[Callable[..., Any], Callable[..., Any
     @no_var_expand
     def cell_magic(line: str, cell: str) -> Any:
         """Run an agent: ``%%agent [options] [first words of the prompt]``; ``%agent help`` lists the options."""
-        return _scheduled(extension, line, cell)
+        return _scheduled(extension, extension.cell(line, cell))
 
     @no_var_expand
     def line_magic(line: str) -> Any:
@@ -268,16 +317,17 @@ def _magics(extension: Extension) -> tuple[Callable[..., Any], Callable[..., Any
         word, _, rest = line.strip().partition(" ")
         if not word:
             word = "help"
+        if word in AWAITED:
+            return _scheduled(extension, extension.command(word, rest.strip()))
         if word in COMMANDS:
             return command(extension, word, rest.strip())
-        return _scheduled(extension, line, "")
+        return _scheduled(extension, extension.cell(line, ""))
 
     return cell_magic, line_magic
 
 
-def _scheduled(extension: Extension, line: str, cell: str) -> Any:
+def _scheduled(extension: Extension, work: Coroutine[Any, Any, None]) -> Any:
     """Without ``await`` (``%autoawait off``, ``run_cell_magic``): as a task on the running loop, else to its end."""
-    work = extension.cell(line, cell)
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -314,6 +364,7 @@ def unload(shell: Any) -> None:
     extension.stop()
     extension.notes.close()
     extension.bridge.close()
+    extension.conversations.mcp.close()
     if extension.conversations.store is not None:
         extension.conversations.store.close()
     setattr(shell, _NAME, None)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..agent.host import CodeRun, Place
+from ..agent.messages import Answer, Ask, Outcome
 from .bridge import Bridge
 from .interrupt import InterruptHandler
 from .kernel import KernelRunner
@@ -28,6 +29,8 @@ class CellContext:
     interrupts: InterruptHandler
     redact: Callable[[Any], Any] = lambda value: value
     place: Place = field(default_factory=Place)
+    ask: Callable[[Ask], Awaitable[Answer]] | None = None
+    """Asks the person in this cell while its run goes on."""
 
 
 current_cell: ContextVar[CellContext] = ContextVar("cumulus_current_cell")
@@ -86,6 +89,13 @@ class KernelHost:
         if not self.person:
             return ""
         return await asyncio.to_thread(_open_in_server, path)
+
+    async def ask(self, ask: Ask) -> Answer:
+        """Ask in the cell of the run that needs to know."""
+        cell = current_cell.get(None)
+        if not self.person or cell is None or cell.ask is None:
+            return Answer(Outcome.NO_USER)
+        return await cell.ask(ask)
 
     async def run_code(
         self, code: str, *, call_id: str, folder: Path, timeout: float, progress: Callable[[str], None]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..agent.messages import ToolCall, ToolResult
 
-__all__ = ["arguments_text", "label", "result_note", "result_text"]
+__all__ = ["arguments_text", "label", "result_note", "result_text", "shortened"]
 
 _VERBS = {
     "read_file": ("read", "path"),
@@ -20,10 +20,15 @@ _VERBS = {
     "tool_search": ("looked for tools", "query"),
     "update_todos": ("updated the list", ""),
     "AskUserQuestion": ("asked", ""),
+    "present_ui": ("showed", "summary"),
     "notebook_read": ("read notebook", "path"),
     "inspect_variables": ("inspected", "names"),
     "read_result": ("read on in", "handle"),
     "activate_skill": ("took up skill", "skill_name"),
+    "spawn_agent": ("started agent", "name"),
+    "spawn_agents": ("started agents", ""),
+    "check_agents": ("looked after its agents", ""),
+    "steer_agent": ("steered", "agent_id"),
 }
 _EDITS = {
     "insert": "inserted cell",
@@ -49,14 +54,28 @@ def label(call: ToolCall, result: ToolResult | None = None) -> tuple[str, str, s
             arguments.get("path") if arguments.get("operation") == "create" else position or arguments.get("cell_id")
         )
         return verb, _one_line(str(named or "")), "text"
-    verb, key = _VERBS.get(call.name, (call.name, ""))
+    verb, key = _VERBS.get(call.name, (_title(call, result), ""))
     value = arguments.get(key, "") if key else ""
+    if call.name in ("spawn_agent", "spawn_agents"):
+        value = [_agent_name(task) for task in arguments.get("tasks") or [arguments]]
     if call.name == "run_python":
         value = _telling_line(str(value))
     if call.name not in _VERBS and arguments:
         value = ", ".join(f"{name}={_short(item)}" for name, item in arguments.items())
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return verb, _one_line(text), "code"
+    return verb, _one_line(text), "text" if call.name == "present_ui" else "code"
+
+
+def _agent_name(task: Any) -> str:
+    return str(task.get("name") or task.get("task") or "") if isinstance(task, dict) else ""
+
+
+def _title(call: ToolCall, result: ToolResult | None) -> str:
+    """A tool's name for people: an MCP tool's is ``server · tool``, which its result spells as the server does."""
+    if told := (result.details.get("title") if result else None):
+        return str(told)
+    prefix, _, name = call.name.partition("__")
+    return name.replace("__", " · ", 1) if prefix == "mcp" and name else call.name
 
 
 def result_note(result: ToolResult) -> str:
@@ -82,10 +101,14 @@ def arguments_text(call: ToolCall) -> str:
 def result_text(result: ToolResult) -> str:
     """The result to open, as the model saw it or as the tool prefers it shown."""
     text = result.details.get("output") if not result.handle else None
-    text = text if isinstance(text, str) else result.text
-    if len(text) <= _SHOWN:
+    return shortened(text if isinstance(text, str) else result.text)
+
+
+def shortened(text: str, room: int = _SHOWN) -> str:
+    """Head and tail of a text that is too long to be shown."""
+    if len(text) <= room:
         return text
-    half = _SHOWN // 2
+    half = room // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters not shown ...]\n{text[-half:]}"
 
 

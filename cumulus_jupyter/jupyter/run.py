@@ -12,6 +12,7 @@ from ..agent.errors import AgentError, AgentStopped
 from ..agent.events import Answered, ApprovalAsked, Event, Finished, Paused, QuestionAsked
 from ..agent.messages import Answer, Ask, Outcome, RunResult, Status
 from ..agent.session import Session
+from .host import current_cell
 from .interrupt import InterruptHandler
 
 __all__ = ["Run", "View"]
@@ -58,9 +59,13 @@ class Run:
         self.result: RunResult | None = None
         self.paused = asyncio.Event()
         self._answered = asyncio.Event()
+        self._settled: dict[str, asyncio.Future[Answer]] = {}
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        cell = current_cell.get(None)
+        if cell is not None and cell.view is view:
+            cell.ask = self.ask
         self.task = self._loop.create_task(self._main(events))
 
     # The run -----------------------------------------------------------------------------------------------------
@@ -105,11 +110,32 @@ class Run:
             expired = Answer(Outcome.TIMED_OUT, notes="")
             self._timers[ask.call_id] = self._loop.call_later(ask.timeout_seconds, self._settle, ask, expired)
 
+    async def ask(self, ask: Ask) -> Answer:
+        """Ask what a call under way must know; meanwhile the run counts as paused. Cancelling closes the question."""
+        settled: asyncio.Future[Answer] = self._loop.create_future()
+        self._settled[ask.call_id] = settled
+        self._ask(ask)
+        self.paused.set()
+        try:
+            return await settled
+        finally:
+            del self._settled[ask.call_id]
+            withdrawn = self.waiting.pop(ask.call_id, None)
+            if withdrawn and not self.task.done():
+                self.view.answered(ask, Answer(Outcome.DECLINED))
+            if not self.waiting:
+                self.paused.clear()
+
     async def _until_answered(self) -> None:
         self.paused.set()
-        while self.waiting:
-            self._answered.clear()
-            await self._answered.wait()
+        beside = self._loop.create_task(self._drain(self.session.beside()))
+        try:
+            while self.waiting:
+                self._answered.clear()
+                await self._answered.wait()
+        finally:
+            beside.cancel()
+            await asyncio.wait({beside})
         self.paused.clear()
 
     def submit(self, ask: Ask, answer: Answer) -> None:
@@ -126,6 +152,8 @@ class Run:
             timer.cancel()
         answered = self.session.answer(ask, answer)
         self.view.answered(ask, answered.answer)
+        if (settled := self._settled.get(ask.call_id)) and not settled.done():
+            settled.set_result(answered.answer)
         self._answered.set()
 
     # The cell ----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ..script import printed
 from ..tools.terminal import plain_text
 from .board import Submit
 from .labels import label, result_note
+from .panels_text import panel_text
 from .twins import visible
 
 __all__ = ["TerminalHost", "TerminalView"]
@@ -48,6 +49,13 @@ class TerminalHost:
     async def open_in(self, path: str) -> str:
         """No front end is known."""
         return ""
+
+    async def ask(self, ask: Ask) -> Answer:
+        """Ask on the terminal, once what was printed is out."""
+        answers: list[Answer] = []
+        if self.person:
+            TerminalView().ask(ask, answers.append)
+        return answers[0] if answers else Answer(Outcome.NO_USER)
 
     async def run_code(
         self, code: str, *, call_id: str, folder: Path, timeout: float, progress: Callable[[str], None]
@@ -96,14 +104,30 @@ class TerminalView:
             note = result_note(event.result)
             mark = "✓" if event.result.ok else "✗"
             self._line(f"  {mark} {verb} {thing}".rstrip() + (f" — {note}" if note else ""))
+        elif isinstance(event, e.Nested):
+            self._nested(event)
+        elif isinstance(event, e.PanelShown):
+            self._line(visible(panel_text(event.panel)))
         elif isinstance(event, e.Retrying):
             self._line(f"  {event.reason}; attempt {event.attempt} of {event.attempts} in {event.seconds:.0f} s")
         elif isinstance(event, e.ReplyDiscarded):
             self._line(f"  (taken back: {event.reason})")
         elif isinstance(event, e.Compacted):
             self._line(f"  earlier turns were summarised: {event.before:,} → {event.after:,} tokens")
+        elif isinstance(event, e.Notice):
+            self._line(f"  {visible(event.text.strip('*'))}")
         elif isinstance(event, e.RoundEnded):
             self._line("")
+
+    def _nested(self, event: e.Nested) -> None:
+        inner = event.event
+        if isinstance(inner, e.ToolFinished):
+            verb, thing, _ = label(inner.call, inner.result)
+            self._line(f"    {event.name}: {'✓' if inner.result.ok else '✗'} {verb} {thing}".rstrip())
+        elif isinstance(inner, e.AgentState) and (inner.status != "running" or not inner.rounds):
+            mark = {"completed": "✓", "submitted": "…", "running": "●"}.get(inner.status, "✗")
+            error = f": {inner.error}" if inner.error else ""
+            self._line(visible(f"  {mark} agent {event.name} — {inner.status}{error}"))
 
     def ask(self, ask: Ask, submit: Submit) -> None:
         """Ask on the terminal."""
@@ -137,6 +161,7 @@ class TerminalView:
         """Say how it ended."""
         usage = result.usage
         counts = f"{usage.rounds} rounds · {usage.input:,} in · {usage.output:,} out · {usage.seconds:.1f} s"
+        counts += f" · ${usage.cost:.4f}" if usage.cost else ""
         error = f": {result.error}" if result.error else ""
         self._line(f"{result.status.replace('_', ' ')}{error} · {counts}{' · ' + advice if advice else ''}")
 

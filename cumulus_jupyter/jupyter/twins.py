@@ -8,8 +8,10 @@ from functools import cache
 from typing import Any
 
 from ..tools.terminal import plain_text
+from .panels_html import panel_html
+from .panels_text import panel_markdown, panel_text
 
-__all__ = ["html_twin", "markdown_html", "plain_twin", "visible"]
+__all__ = ["html_twin", "markdown_html", "markdown_twin", "plain_twin", "visible"]
 
 _MARKS = {"ok": "✓", "error": "✗", "running": "●", "waiting": "⏸", "denied": "⊘", "stopped": "■"}
 _TODO_MARKS = {"completed": "☑", "in_progress": "▸", "pending": "☐"}
@@ -50,6 +52,10 @@ def markdown_html(text: str) -> str:
 def plain_twin(data: dict[str, Any]) -> str:
     """A block as text: no ids, no times."""
     kind = data["kind"]
+    if kind == "panel":
+        return visible(panel_text(data))
+    if kind == "agent":
+        return _agent_line(data)
     make = {"text": _plain_text, "tool": _plain_tool, "todos": _plain_todos, "status": _plain_status}.get(kind)
     return visible(make(data) if make else _plain_question(data))
 
@@ -59,13 +65,21 @@ def html_twin(data: dict[str, Any]) -> str:
     kind = data["kind"]
     if kind == "text":
         return markdown_html(data["markdown"])
-    if kind == "tool":
-        line = html.escape(_tool_line(data))
-        inner = "\n\n".join(part for part in (data["arguments"], data["result"]) if part)
+    if kind == "panel":
+        return panel_html(data)
+    if kind in ("tool", "agent"):
+        line = html.escape(_agent_line(data) if kind == "agent" else _tool_line(data))
+        parts = _agent_inside(data) if kind == "agent" else [data["arguments"], data["result"]]
+        inner = "\n\n".join(part for part in parts if part)
         return f"<details><summary>{line}</summary><pre>{html.escape(visible(inner))}</pre></details>"
     text = html.escape(plain_twin(data))
     style = _QUIET if kind in ("status", "todos") else ""
     return f'<div style="white-space:pre-wrap;{style}">{text}</div>' if text else ""
+
+
+def markdown_twin(data: dict[str, Any]) -> dict[str, str]:
+    """A panel as Markdown, which is what exports to PDF take; other blocks have none."""
+    return {"text/markdown": panel_markdown(data)} if data["kind"] == "panel" else {}
 
 
 def _plain_text(data: dict[str, Any]) -> str:
@@ -82,6 +96,20 @@ def _tool_line(data: dict[str, Any]) -> str:
 
 def _plain_tool(data: dict[str, Any]) -> str:
     return _tool_line(data)
+
+
+def _agent_line(data: dict[str, Any]) -> str:
+    told = [f"{data['word']}: {data['error']}" if data["error"] else data["word"]]
+    told += [f"{data['rounds']} round{'s' if data['rounds'] != 1 else ''}"] if data["rounds"] else []
+    told += [data["activity"]] if data["activity"] else []
+    return visible(f"{_MARKS[data['status']]} agent {data['name']} — {' · '.join(told)}".replace("\n", " "))
+
+
+def _agent_inside(data: dict[str, Any]) -> list[str]:
+    steps = [f"{_MARKS[step['status']]} {step['text']}" for step in data["steps"]]
+    if data["earlier"]:
+        steps.insert(0, f"… {data['earlier']} earlier steps")
+    return [data["task"], "\n".join(steps), data["text"]]
 
 
 def _plain_todos(data: dict[str, Any]) -> str:
@@ -107,5 +135,6 @@ def _plain_status(data: dict[str, Any]) -> str:
         return f"{data['model']} · {data['host']}{notice}"
     usage = data.get("usage") or {}
     counts = [f"{usage['rounds']} round{'s' if usage['rounds'] != 1 else ''}"] if usage else []
+    counts += [f"${usage['cost']:.4f}"] if usage.get("cost") else []
     message = f": {data['message']}" if data.get("message") else ""
     return " · ".join([data["status"].replace("_", " ") + message, *counts])

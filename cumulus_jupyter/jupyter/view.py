@@ -10,8 +10,10 @@ from typing import Any
 from ..agent import events as e
 from ..agent.messages import Answer, Ask, Outcome, RunResult, Status
 from ..agent.provider import Provider
+from .agents_view import Agents
 from .board import Block, Board, Publisher, Submit
 from .labels import arguments_text, label, result_note, result_text
+from .panels_view import Panels
 from .paragraphs import last_paragraph_end
 
 __all__ = ["CellView"]
@@ -70,6 +72,8 @@ class CellView:
             hidden=self._hidden,
             prepare=self._split_text,
         )
+        self._panels = Panels(self._board)
+        self._agents = Agents(self._board)
         self._by_call: dict[str, Block] = {}
         self._text: Block | None = None
         self._round: list[Block] = []
@@ -99,6 +103,7 @@ class CellView:
     def finish(self, result: RunResult, advice: str = "") -> None:
         """Close what is open and say how the run ended."""
         self._close_text()
+        self._agents.finish()
         for block in self._board.blocks:
             if block.open and block.data["kind"] == "tool":
                 block.data |= {"state": "closed", "status": "stopped"}
@@ -158,11 +163,16 @@ class CellView:
 
     def _round_ended(self, _event: e.RoundEnded) -> None:
         self._close_text()
+        if self._agents.live:
+            self._activity("waiting for its agents")
 
     def _tool_started(self, event: e.ToolStarted) -> None:
         self._close_text()
-        if event.call.name in ("update_todos", "AskUserQuestion"):  # drawn as what they are
+        if event.call.name in ("update_todos", "AskUserQuestion", "present_ui"):  # drawn as what they are
             return
+        self._line(event)
+
+    def _line(self, event: e.ToolStarted | e.ToolFinished) -> Block:
         verb, thing, how = label(event.call)
         block = self._board.new(
             "tool",
@@ -180,6 +190,7 @@ class CellView:
         self._by_call[event.call.id] = block
         self._activity(f"{verb} {thing}".strip()[:80])
         self._board.touch(block)
+        return block
 
     def _tool_progress(self, event: e.ToolProgress) -> None:
         if block := self._by_call.get(event.call_id):
@@ -188,6 +199,8 @@ class CellView:
 
     def _tool_finished(self, event: e.ToolFinished) -> None:
         result, block = event.result, self._by_call.get(event.call.id)
+        if block is None and not result.ok and event.call.name == "present_ui":
+            block = self._line(event)
         if block is None:
             return
         verb, thing, how = label(event.call, result)
@@ -217,8 +230,13 @@ class CellView:
         self._todos.data |= {"items": event.todos, "state": "closed" if closed else "open"}
         self._board.touch(self._todos)
 
+    def _panel_shown(self, event: e.PanelShown) -> None:
+        self._close_text()
+        self._panels.show(event.panel)
+
     def _retrying(self, event: e.Retrying) -> None:
-        self._activity(f"{event.reason} — attempt {event.attempt} of {event.attempts} in {event.seconds:.0f} s")
+        until = int((time.time() + event.seconds) * 1000)
+        self._activity(f"{event.reason} — attempt {event.attempt} of {event.attempts}", until)
 
     def _discarded(self, event: e.ReplyDiscarded) -> None:
         """Take back the last characters of this round's text; say so, quietly, where they stood."""
@@ -257,6 +275,8 @@ class CellView:
         e.ToolProgress: _tool_progress,
         e.ToolFinished: _tool_finished,
         e.TodosChanged: _todos_changed,
+        e.PanelShown: _panel_shown,
+        e.Nested: lambda view, event: view._agents.show(event),
         e.Retrying: _retrying,
         e.ReplyDiscarded: _discarded,
         e.Compacting: _compacting,
@@ -361,7 +381,7 @@ class CellView:
 
     def has(self, call_id: str) -> bool:
         """Whether a call's line is there."""
-        return call_id in self._by_call
+        return call_id in self._by_call or call_id in self._agents.calls
 
     def tail(self, call_id: str, text: str) -> tuple[str, dict[str, Any]] | None:
         """The display id and bundle of a running call's line with live output; safe from any thread."""
@@ -375,21 +395,21 @@ class CellView:
         self._board.flush()
 
     def _hidden(self, block: Block) -> bool:
-        if not self._quiet or block.form or block.data["kind"] == "question":
+        if not self._quiet or block.form or block.data["kind"] in ("question", "panel"):
             return False
         return not (self._done and block in self._round)
 
-    def _activity(self, text: str) -> None:
-        self._status("running", text)
+    def _activity(self, text: str, until: int | None = None) -> None:
+        self._status("running", text, until)
 
-    def _status(self, status: str, activity: str) -> None:
+    def _status(self, status: str, activity: str, until: int | None = None) -> None:
         if self._head and self._head.open:
             if self._head.data["status"] == status and self._head.data["activity"] == activity:
                 return
             waiting = any(block.form for block in self._board.blocks)
             if waiting and status == "running":
                 return
-            self._head.data |= {"status": status, "activity": activity}
+            self._head.data |= {"status": status, "activity": activity, "until": until}
             self._board.touch(self._head)
 
     def needs_input(self) -> None:

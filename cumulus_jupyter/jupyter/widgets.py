@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..agent.messages import Ask
-from .board import Form, Submit
+from .board import Form, LivePanel, Submit
 
 __all__ = ["KernelPublisher"]
 
@@ -26,3 +27,12 @@ class KernelPublisher:
 
         form: Form = QuestionForm(ask, submit)
         return form
+
+    def panel(
+        self, panel: dict[str, Any], redact: Callable[[Any], Any], changed: Callable[[], None], *, styled: bool
+    ) -> LivePanel:
+        """A live panel of ipywidgets."""
+        from .panels import PanelWidget
+
+        shown: LivePanel = PanelWidget(panel, self._shell, redact=redact, changed=changed, styled=styled)
+        return shown

@@ -21,8 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
-from cumulus_jupyter.agent.errors import ToolError
-
+from ..agent.errors import ToolError
 from . import splice
 from .cells import (
     CellView,
@@ -72,11 +71,12 @@ class DiskNotebook:
 
     In every method ``cell_id``, ``after`` and ``before`` name cells by id or alias, and ``expected_hash`` is the named
     cell's hash as it was last read: a cell that has changed since is refused. All raise ToolError, with the reason and
-    what to do, and leave the file as it was.
+    what to do, and leave the file as it was. ``change`` holds the file's bytes before and after the last edit.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
+        self.change: tuple[bytes, bytes] | None = None
 
     def read(self) -> Notebook:
         """The notebook's cells; old formats (nbformat 3 and below) as they look converted to 4."""
@@ -201,10 +201,9 @@ class DiskNotebook:
     def _save(self, now: _Opened, text: str) -> tuple[list[CellView], str]:
         """Validate, write, read back; the new views, and a sentence where the file is (and was) not valid."""
         value = splice.parse(text).value
-        found = splice.problems(value)
-        if found and len(found) > len(splice.problems(now.doc.value)):
+        if (found := splice.problems(value)) and len(found) > len(splice.problems(now.doc.value)):
             raise ToolError(f"Not written: the notebook would no longer be valid ({_some(found)}).")
-        _overwrite(self.path, (BOM if now.data.startswith(BOM) else b"") + text.encode(), now.data)
+        self.change = _overwrite(self.path, (BOM if now.data.startswith(BOM) else b"") + text.encode(), now.data)
         return cell_views(value["cells"]), f"The file was not valid before either ({_some(found)})." if found else ""
 
 
@@ -324,8 +323,8 @@ def _some(problems: Sequence[str]) -> str:
     return "; ".join(problems[:3]) + (f"; and {len(problems) - 3:,} more" if len(problems) > 3 else "")
 
 
-def _overwrite(path: str, data: bytes, expected: bytes) -> None:
-    """Put ``data`` in the place of ``expected``: whole or not at all, links and mode kept, and read back."""
+def _overwrite(path: str, data: bytes, expected: bytes) -> tuple[bytes, bytes]:
+    """Put ``data`` in the place of ``expected``: whole or not at all, links and mode kept, and read back; both."""
     real = os.path.realpath(path)
     try:
         if not os.access(real, os.W_OK):
@@ -340,6 +339,7 @@ def _overwrite(path: str, data: bytes, expected: bytes) -> None:
         raise ToolError(f"{path} can't be written: {error.strerror or error}.") from error
     if _bytes(path) != data:
         raise ToolError(f"{path} does not hold what was just written: something else wrote to it. Read it again.")
+    return expected, data
 
 
 def _check_unchanged(path: str, expected: bytes) -> None:

@@ -16,6 +16,7 @@ from ..agent.events import TextDelta, ThinkingDelta
 from ..agent.messages import Reply, StopReason, ToolCall, Usage, UserMessage
 from ..agent.provider import ModelFacts, Request
 from .demo_analysis import analyse
+from .demo_row import fill
 from .demo_turn import Seen, Turn
 
 __all__ = ["DemoProvider"]
@@ -31,7 +32,7 @@ class DemoProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[TextDelta | ThinkingDelta | Reply, None]:
         """Say the next scripted turn, word by word."""
-        turn = _next_turn(Seen(request)) if request.allow_calls else Turn("That is as far as I may go.", [])
+        turn = _turn(request)
         for word in re.findall(r"\S+\s*|\s+", turn.text):
             await asyncio.sleep(turn.pause)
             yield TextDelta(word)
@@ -55,6 +56,14 @@ def _said(message: Any) -> str:
     if isinstance(message, Reply):
         return message.text
     return "\n".join(result.text for result in message.results if result is not None)
+
+
+def _turn(request: Request) -> Turn:
+    if not request.allow_calls:
+        return Turn("That is as far as I may go.", [])
+    if submit := next((tool for tool in request.tools if tool.name == "submit_result"), None):
+        return fill(submit.name, submit.schema(), Seen(request).prompt)
+    return _next_turn(Seen(request))
 
 
 def _next_turn(seen: Seen) -> Turn:

@@ -13,7 +13,7 @@ _LEAST = 256
 _NUMBER = re.compile(r"(?<![\w.\-])\d[\d,]*(?![\w\-]|\.\d)")
 _ABOUT_REPLY = re.compile(r"max_(?:completion_|output_|new_)?tokens|maxOutputTokens|(?:completion|output) tokens", re.I)
 _ABOUT_CONTEXT = re.compile(
-    r"context[ _](?:length|window|limit|size)|prompt is too long|input is too long|too many (?:input )?tokens"
+    r"context[ _](?:length|window|limit|size|shift)|prompt is too long|input is too long|too many (?:input )?tokens"
     r"|reduce the length|request_too_large|max_model_len|exceed_context|input tokens? exceed|longest allowed",
     re.IGNORECASE,
 )

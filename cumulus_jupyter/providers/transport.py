@@ -92,7 +92,9 @@ class Transport:
     async def _ready(self) -> httpx2.AsyncClient:
         loop = asyncio.get_running_loop()
         if self._http is None or self._loop is not loop:
-            self._http, self._loop = self._made(await asyncio.to_thread(import_module, self._package)), loop
+            sdk = await asyncio.to_thread(import_module, self._package)
+            if self._http is None or self._loop is not loop:  # another request may have been first
+                self._http, self._loop = self._made(sdk), loop
         return self._http
 
     def _made(self, sdk: Any) -> httpx2.AsyncClient:

@@ -7,6 +7,7 @@ import difflib
 import functools
 import inspect
 import json
+import math
 import typing
 import warnings
 from collections.abc import Callable, Sequence
@@ -90,9 +91,21 @@ class Arguments:
             return build()
         except PydanticUserError as error:
             raise SettingsError(
-                f"the function {self.name} can't be a tool: a model sends text, numbers, true or false, lists and "
-                f"objects only. {str(error).splitlines()[0]}"
+                f"the function {self.name} can't be a tool: {self._unsendable() or str(error).splitlines()[0]}"
             ) from None
+
+    def _unsendable(self) -> str:
+        """Which parameter no model can send, in words."""
+        for name, hint in self._hints().items():
+            try:
+                pydantic.TypeAdapter(hint).json_schema()
+            except PydanticUserError:
+                kind = getattr(hint, "__name__", hint)
+                return (
+                    f"a model can't send {name}: {kind}, only text, numbers, true or false, lists and objects. Take a "
+                    "file's path or a variable's name instead."
+                )
+        return ""
 
     def _hints(self) -> dict[str, Any]:
         function = inspect.unwrap(self._function)
@@ -139,7 +152,8 @@ def plain_schema(schema: Any) -> Any:
         if key in ("properties", "$defs"):
             plain[key] = {name: plain_schema(item) for name, item in value.items()}
         elif key in ("default", "examples", "enum", "const"):
-            plain[key] = value
+            if value == value and value not in (math.inf, -math.inf):  # which JSON lacks
+                plain[key] = value
         elif key != "title":
             plain[key] = plain_schema(value)
     return plain

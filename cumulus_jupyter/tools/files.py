@@ -145,6 +145,7 @@ def write_file(
     data = old.encode(content.replace("\n", "\r\n") if keeps_crlf else content)
     if data == before:
         return Output(f"no change: {real} already has this content", {"path": str(real)})
+    undo = textfile.undo(real, before, data, ctx.transcript.spool, textfile.missing_folders(real))
     textfile.write_bytes(real, data)
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     kept = [old.encoding.upper() + " with byte order mark"] if old.bom else []
@@ -152,7 +153,7 @@ def write_file(
     text = f"{'created' if before is None else 'replaced'} {real}: {lines:,} lines, {len(data):,} bytes"
     text += f" (kept {' and '.join(kept)})" if kept else ""
     shown = edits.diff(old.text, content) if before is not None else content
-    return Output(text, _details(ctx, real, before, data, shown))
+    return Output(text, _details(real, shown, undo))
 
 
 def _old_text(before: bytes | None) -> textfile.Text:
@@ -202,12 +203,12 @@ def edit_file(
             "be put into it. Nothing was changed."
         )
     data = text.encode(edit.text)
+    undo = textfile.undo(real, before, data, ctx.transcript.spool)
     textfile.write_bytes(real, data)
     shown = edits.diff(text.text, edit.text)
     places = f"line {edit.lines[0]}" if len(edit.lines) == 1 else f"{len(edit.lines)} places"
-    return Output(f"edited {real} ({places})\n{shown}", _details(ctx, real, before, data, shown))
+    return Output(f"edited {real} ({places})\n{shown}", _details(real, shown, undo))
 
 
-def _details(ctx: ToolContext, real: Path, before: bytes | None, after: bytes, shown: str) -> dict[str, Any]:
-    undo = textfile.undo(real, before, after, ctx.transcript.spool)
+def _details(real: Path, shown: str, undo: dict[str, Any]) -> dict[str, Any]:
     return {"path": str(real), "output": shown[:20_000], "undo": undo}

@@ -29,6 +29,7 @@ _SECTION = re.compile(
     r"|(?:Args|Arguments|Parameters|Returns|Yields|Raises|Examples?):\s*$|:(?:param|returns?|rtype|raises)\b)",
     re.MULTILINE,
 )
+_OPTIONS = "name deferred timeout cap exclusive approve access locks aliases polling".split()  # noqa: SIM905
 _LONGEST_TEXT = OUTER_CAP
 """Characters of an object's own text that are kept."""
 
@@ -60,21 +61,7 @@ def tool(
     aliases: Iterable[str] = (),
     polling: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    deferred: bool = False,
-    timeout: float | Callable[[dict[str, Any]], float | None] | None = DEFAULT_TIMEOUT,
-    cap: int | None = None,
-    exclusive: bool = False,
-    approve: bool = False,
-    access: AccessOf | None = None,
-    locks: LocksOf | None = None,
-    aliases: Iterable[str] = (),
-    polling: bool = False,
-) -> Any:
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:  # noqa: D417
     """Make a function, sync or async, a tool that an agent can call.
 
     The model sees the function's name, its docstring and a schema of its parameters: types come from the annotations,
@@ -109,34 +96,54 @@ def tool(
     Raises
     ------
     TypeError
-        The function can't be a tool: it yields, takes ``*args`` or ``**kwargs``, or its name doesn't fit.
+        The function can't be a tool: it is none, yields, takes ``*args`` or ``**kwargs``, or its name doesn't fit.
     """
+    if unknown := [option for option in options if option not in _OPTIONS]:
+        raise TypeError(f"@tool has no option {', '.join(unknown)}; it has {', '.join(_OPTIONS)}")
+    if function is None:
+        return lambda function: _tool_of(function, **options)
+    return _tool_of(function, **options)
 
-    def make(function: Callable[..., Any]) -> FunctionTool:
-        called = str(name or getattr(function, "__name__", ""))
-        if not _NAME.match(called):
-            raise TypeError(f"{called!r} can't be a tool's name: give name= 1-64 letters, digits, _ or -")
-        runner = _Runner(called, function)
-        made = FunctionTool(
-            name=called,
-            description=_description(called, function),
-            schema=runner.schema,
-            run=runner.run,
-            function=function,
-            deferred=deferred,
-            cap=OUTER_CAP if cap is None else cap,
-            timeout=timeout,
-            access=access or _constant(Access.RUN if approve else Access.FREE),
-            locks=_locks(called, locks, exclusive=exclusive),
-            polling=polling,
-            aliases=tuple(aliases),
-        )
-        # A frozen dataclass refuses the plain form; help() and inspect.signature() read these.
-        object.__setattr__(made, "__doc__", function.__doc__)
-        object.__setattr__(made, "__wrapped__", function)
-        return made
 
-    return make if function is None else make(function)
+def _tool_of(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    cap: int | None = None,
+    exclusive: bool = False,
+    approve: bool = False,
+    access: AccessOf | None = None,
+    locks: LocksOf | None = None,
+    aliases: Iterable[str] = (),
+    **options: Any,
+) -> FunctionTool:
+    called = _name(function, name)
+    runner = _Runner(called, function)
+    made = FunctionTool(
+        name=called,
+        description=_description(called, function),
+        schema=runner.schema,
+        run=runner.run,
+        function=function,
+        cap=OUTER_CAP if cap is None else cap,
+        access=access or _constant(Access.RUN if approve else Access.FREE),
+        locks=_locks(called, locks, exclusive=exclusive),
+        aliases=tuple(aliases),
+        **options,
+    )
+    # A frozen dataclass refuses the plain form; help() and inspect.signature() read these.
+    object.__setattr__(made, "__doc__", function.__doc__)
+    object.__setattr__(made, "__wrapped__", function)
+    return made
+
+
+def _name(function: Any, name: str | None) -> str:
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f"{function!r} is no function: write @tool or @tool(name=…) above a def")
+    called = str(name or getattr(function, "__name__", ""))
+    if not _NAME.match(called):
+        raise TypeError(f"{called!r} can't be a tool's name: give name= 1-64 letters, digits, _ or -")
+    return called
 
 
 def _constant(access: Access) -> AccessOf:

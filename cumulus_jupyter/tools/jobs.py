@@ -30,7 +30,10 @@ __all__ = ["JOBS", "LARGEST_OUTPUT", "Job", "environment", "start"]
 LARGEST_OUTPUT = 50 * 1024 * 1024
 """Bytes of output after which a command is ended."""
 _GRACE = 1.0
+_MARK = "CUMULUS_JOB"
 _LONGEST_ARGUMENT = 100_000
+_SERVERS = "CUMULUS_MCP"
+"""Entries of MCP servers, which hold tokens."""
 _KEYS = re.compile(
     r"(?:CUMULUS|ANTHROPIC|CLAUDE|OPENAI|AZURE_OPENAI|HF|HUGGING_?FACE(?:HUB)?|GEMINI|GOOGLE|MISTRAL|COHERE|GROQ|TOGETHER"
     r"|FIREWORKS|DEEPSEEK|MOONSHOT|KIMI|ZAI|ZHIPU(?:AI)?|DASHSCOPE|QWEN|OPENROUTER|XAI|PERPLEXITY|REPLICATE|CEREBRAS"
@@ -154,14 +157,23 @@ class Job:
         return list(found.values())
 
     def left(self) -> list[int]:
-        """Processes of its session that still run beside it: it may have started them in the background."""
+        """What it started and still runs beside it: its session, and what left that (``setsid``, daemons)."""
         import psutil
 
         if not hasattr(os, "getsid"):
             return []
         own = self.process.pid
-        found = [pid for pid in psutil.pids() if pid != own and _session(pid) == own]
+        found = [pid for pid in psutil.pids() if pid != own and (_session(pid) == own or _bears(pid, self.mark))]
         return [pid for pid in found if psutil.pid_exists(pid) and _lives(psutil.Process(pid))]
+
+    def apart(self) -> list[int]:
+        """Those of :meth:`left` that are not in its session."""
+        return [pid for pid in self.left() if _session(pid) != self.process.pid]
+
+    @property
+    def mark(self) -> str:
+        """What its processes bear in their environment."""
+        return f"{os.getpid()}.{self.handle}"
 
 
 def _session(pid: int) -> int:
@@ -169,6 +181,15 @@ def _session(pid: int) -> int:
         return os.getsid(pid)
     except OSError:
         return -1
+
+
+def _bears(pid: int, mark: str) -> bool:
+    import psutil
+
+    try:
+        return bool(psutil.Process(pid).environ().get(_MARK) == mark)
+    except (psutil.Error, OSError):  # another user's, or gone
+        return False
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -189,7 +210,7 @@ def _signal_name(number: int) -> str:
 
 def environment(temporary: Path) -> dict[str, str]:
     """The kernel's variables without keys of models, with nothing that waits for a person."""
-    kept = {name: value for name, value in os.environ.items() if not _KEYS.fullmatch(name)}
+    kept = {name: value for name, value in os.environ.items() if not (_KEYS.fullmatch(name) or name == _SERVERS)}
     return {**kept, **_QUIET, "TMPDIR": str(temporary), "TEMP": str(temporary), "TMP": str(temporary)}
 
 
@@ -210,12 +231,13 @@ def start(ctx: ToolContext, command: str) -> Job:
     arguments = _shell(command, temporary / f"command{number}.sh")
     confinement = confine(arguments, ctx.toolbox.sandbox, ctx.root, temporary, ctx.toolbox.private)
     output = temporary / f"output{number}.txt"
+    handle = f"job{number}"
     try:
         with open(output, "ab") as file:  # appending: both streams keep their order
             process = subprocess.Popen(
                 confinement.command,
                 cwd=ctx.root,
-                env=environment(temporary),
+                env={**environment(temporary), _MARK: f"{os.getpid()}.{handle}"},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -223,7 +245,7 @@ def start(ctx: ToolContext, command: str) -> Job:
             )
     except (OSError, ValueError) as error:
         raise ToolError(f"the command could not be started: {error}") from None
-    job = Job(f"job{number}", command, process, output, confinement)
+    job = Job(handle, command, process, output, confinement)
     JOBS[job.handle] = job
     threading.Thread(target=_watch, args=(job,), name=f"cumulus-{job.handle}", daemon=True).start()
     return job

@@ -24,6 +24,7 @@ from ..notebook.cells import (
     unified_diff,
 )
 from ..notebook.disk import DiskNotebook, create_notebook
+from . import textfile
 from .function import tool
 from .paths import read_access, resolve, write_access
 
@@ -110,15 +111,22 @@ async def notebook_edit(
                 "tell the person what to change, or write a copy with operation=create."
             )
         result = await _insert_live(target, target.live, kind, source or "", after, before)
+        undo = {"path": str(target.path), "operation": "insert", "cell": result.cell_id, "hash": result.hash}
     else:
         known = _last_seen(ctx.transcript, target.path).get(cell_id or "")
-        work = _on_disk(target.path, operation, cell_id, before, after, kind, source, old, new, known)
+        disk = DiskNotebook(target.path)
+        work = _on_disk(disk, operation, cell_id, before, after, kind, source, old, new, known)
         result = await asyncio.to_thread(work)
-    return _output(operation, target.path, result)
+        undo = (
+            textfile.undo(Path(os.path.realpath(target.path)), *disk.change, ctx.transcript.spool)
+            if disk.change
+            else {}
+        )
+    return _output(operation, target.path, result, undo)
 
 
 def _on_disk(
-    path: Path,
+    disk: DiskNotebook,
     operation: str,
     cell_id: str | None,
     before: str | None,
@@ -130,7 +138,7 @@ def _on_disk(
     known: str | None,
 ) -> Any:
     """The edit of a closed notebook, as a function to run off the loop."""
-    disk, cell = DiskNotebook(path), cell_id or ""
+    cell = cell_id or ""
     if operation == "replace" and source is None:
         raise ToolError("replace needs source")
     if operation == "edit" and (old is None or new is None):
@@ -154,7 +162,10 @@ async def _create(ctx: ToolContext, path: str | None, kind: str, source: str | N
     if place.suffix != ".ipynb":
         raise ToolError(f"a notebook's name ends in .ipynb, not {place.name!r}")
     cells = [(kind, source)] if source is not None else []
-    return _output("create", place, await asyncio.to_thread(create_notebook, place, cells))
+    folders = textfile.missing_folders(place)
+    result = await asyncio.to_thread(create_notebook, place, cells)
+    undo = textfile.undo(place, None, await asyncio.to_thread(place.read_bytes), ctx.transcript.spool, folders)
+    return _output("create", place, result, undo)
 
 
 async def _insert_live(
@@ -181,8 +192,10 @@ async def _insert_live(
     )
 
 
-def _output(operation: str, path: Path, result: EditResult) -> Output:
+def _output(operation: str, path: Path, result: EditResult, undo: dict[str, Any]) -> Output:
     details: dict[str, Any] = {"output": result.diff or result.text(), "position": result.position}
+    if undo:
+        details["undo"] = undo
     if result.cell_id and result.hash:
         details["seen"] = {str(path): {result.cell_id: result.hash}}
     if operation in ("insert", "create") and result.cell_id:

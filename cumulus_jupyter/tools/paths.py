@@ -28,6 +28,7 @@ _NOT_A_PATH = re.compile(r"^[a-zA-Z][\w+.-]*://|^file:|^\$|^%\w+%|%2e|%2f|\\", r
 """Spellings of URLs, shell variables, escapes and Windows paths: as a POSIX name, surely a mistake."""
 _STARTUP = ("sitecustomize.py", "usercustomize.py", "ipython_config.py")
 _STARTUP_NAME = re.compile(r".+\.pth|jupyter(_\w+)?_config\.(py|json)")
+_STARTUP_FOLDER = re.compile(r"/profile_[^/]+/startup/[^/]+$|/jupyter(_\w+)?_config\.d/[^/]+$", re.IGNORECASE)
 
 
 def resolve(root: Path, path: str) -> Path:
@@ -97,15 +98,26 @@ def is_guarded(root: Path, path: str) -> bool:
 def _guards(path: Path, base: str) -> bool:
     parts = path.relative_to(base).parts if path.is_relative_to(base) else path.parts[-1:]
     name = path.name.lower()
-    return any(part.startswith(".") for part in parts) or name in _STARTUP or _STARTUP_NAME.fullmatch(name) is not None
+    return (
+        any(part.startswith(".") for part in parts)
+        or name in _STARTUP
+        or _STARTUP_NAME.fullmatch(name) is not None
+        or _STARTUP_FOLDER.search(path.as_posix()) is not None
+        or str(path) == os.environ.get("PYTHONSTARTUP")
+    )
 
 
 def read_access(root: Path, arguments: dict[str, Any]) -> Access:
-    """Reading ``arguments["path"]``: free inside the root."""
+    """Reading ``arguments["path"]``: free inside the root, and in the person's and our own skills."""
     path = arguments.get("path", ".")
     if not isinstance(path, str):
         return Access.FREE  # refused when the arguments are checked
-    return Access.FREE if is_inside(root, resolve(root, path)) else Access.RUN
+    real = resolve(root, path)
+    if is_inside(root, real):
+        return Access.FREE
+    from .skills import in_skill
+
+    return Access.FREE if in_skill(real) else Access.RUN
 
 
 def write_access(root: Path, arguments: dict[str, Any]) -> Access:

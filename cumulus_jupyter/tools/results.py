@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from ..agent.errors import ToolError
@@ -32,9 +33,22 @@ async def read_result(
     if job := JOBS.get(handle):
         return await in_thread(_job, job, offset, limit)
     text = ctx.transcript.spool.get(handle)
+    if text is None and (age := _awaited(ctx, handle)) is not None:
+        return Output(
+            f"{handle}: the call behind it was given up {age:.0f} s ago and its work has not ended in this kernel. It "
+            "can't be stopped from here; you will be told when it ends, so don't wait for it: go on, or end your turn."
+        )
     if text is None:
         raise ToolError(_unknown(ctx, handle))
     return Output(_page(f"{handle}:", text, offset, limit))
+
+
+def _awaited(ctx: ToolContext, handle: str) -> float | None:
+    """Seconds since a call with this handle ran into its time limit; None where there is none."""
+    for line in reversed(ctx.transcript.lines):
+        if line["type"] == "result" and line["details"].get("later") == handle:
+            return time.time() - float(line["t"])
+    return None
 
 
 def _unknown(ctx: ToolContext, handle: str) -> str:

@@ -79,8 +79,8 @@ async def _wait(job: Job, seconds: float, progress: Callable[[str], None]) -> bo
 
 
 def stop_hint(job: Job) -> str:
-    """How the model ends a command."""
-    return f'run_shell(command="kill -- -{job.process.pid}")'
+    """How the model ends a command and what it left: by its group, with those that left that by their own number."""
+    return f'run_shell(command="kill -- {" ".join([f"-{job.process.pid}", *map(str, job.apart())])}")'
 
 
 def _started(job: Job) -> Output:

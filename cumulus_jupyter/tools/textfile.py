@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,22 @@ from typing import Any
 from ..agent.errors import ToolError
 from ..agent.transcript import Spool
 
-__all__ = ["LARGEST", "Text", "decode", "is_binary", "read_bytes", "undo", "unusable", "write_bytes"]
+__all__ = [
+    "LARGEST",
+    "Text",
+    "decode",
+    "is_binary",
+    "missing_folders",
+    "read_bytes",
+    "undo",
+    "undo_content",
+    "unusable",
+    "write_bytes",
+]
 
 LARGEST = 50 * 1024 * 1024
 """Bytes of a file that are held in memory at once."""
-_INLINE = 1024 * 1024
+_INLINE = 64 * 1024
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -204,12 +216,20 @@ def _write_in_place(path: Path, data: bytes) -> None:
         raise unusable(error, path) from None
 
 
-def undo(path: Path, before: bytes | None, after: bytes, spool: Spool) -> dict[str, Any]:
+def missing_folders(path: Path) -> list[str]:
+    """The folders that writing this file would make, the innermost first."""
+    return [str(folder) for folder in path.parents if not folder.exists()]
+
+
+def undo(path: Path, before: bytes | None, after: bytes, spool: Spool, folders: Sequence[str] = ()) -> dict[str, Any]:
     """What is needed to take a write back: hashes of both states, and the bytes that there were.
 
-    ``before`` is base64 up to 1 MB, else under ``handle`` in the spool; both are absent for a file that was new.
+    ``before`` is base64 up to 64 KiB, else under ``handle`` in the spool; both are absent for a file that was new.
+    ``folders`` are those that were made for it.
     """
     facts: dict[str, Any] = {"path": str(path), "before_sha": None, "after_sha": hashlib.sha256(after).hexdigest()}
+    if folders:
+        facts["folders"] = list(folders)
     if before is None:
         return facts
     facts["before_sha"] = hashlib.sha256(before).hexdigest()
@@ -219,3 +239,13 @@ def undo(path: Path, before: bytes | None, after: bytes, spool: Spool) -> dict[s
     handle = f"before{facts['before_sha'][:16]}"
     spool.put(handle, kept)
     return {**facts, "handle": handle}
+
+
+def undo_content(facts: dict[str, Any], spool: Spool) -> bytes | None:
+    """The bytes that :func:`undo` kept; None where they are not whole any more."""
+    kept = facts.get("before") or spool.get(facts.get("handle", "")) or ""
+    try:
+        before = base64.b64decode(kept, validate=True)
+    except ValueError:
+        return None
+    return before if hashlib.sha256(before).hexdigest() == facts["before_sha"] else None

@@ -54,11 +54,13 @@ def _find(toolbox: Toolbox, query: str, most: int) -> tuple[list[Tool], str]:
     if query.lower().startswith("select:"):
         return _selected(toolbox, [name.strip() for name in query[7:].split(",") if name.strip()])
     exact = toolbox.find(query) or _same_but_case(toolbox, query)
-    if exact and exact.deferred:
-        return [exact], ""
+    if exact:
+        return (
+            ([exact], "") if exact.deferred else ([], _bound_note([exact]) or f"{exact.name} is what you just called")
+        )
     ranked = rank(toolbox.deferred, query)
     words = set(_words(query)) - _PLAIN_WORDS
-    note = _bound_note(tool for tool in toolbox.eager if tool is exact or words & set(_words(tool.name)))
+    note = _bound_note(tool for tool in toolbox.eager if words & set(_words(tool.name)))
     if not ranked:
         near = toolbox.nearest(query) or [tool.name for tool in toolbox.deferred][:50]
         there = f"; the nearest names: {', '.join(near)}" if near else ""
@@ -155,13 +157,19 @@ def _stem(word: str, known: str) -> bool:
 
 
 def deferred_listing(toolbox: Toolbox) -> str:
-    """The deferred tools for the system prompt: a name and one line each; empty where there are none."""
-    rows = [f"{tool.name}: {_one_line(tool.summary)}" for tool in toolbox.deferred]
-    if not rows:
-        return ""
-    return "\n".join(["<available-deferred-tools>", *rows, "</available-deferred-tools>"])
+    """The deferred tools for the system prompt: a name and one line each, those of MCP servers by server."""
+    rows: dict[str, list[str]] = {"": []}
+    for each in toolbox.deferred:
+        server = getattr(each, "server", "")
+        if server not in rows:
+            about = _one_line(getattr(each, "about", ""))
+            rows[server] = [f"{server}: {about}" if about else f"{server}:"]
+        rows[server].append(f"{'- ' if server else ''}{each.name}: {_one_line(each.summary)}")
+    own, servers = rows.pop(""), [row for part in rows.values() for row in part]
+    parts = [("available-deferred-tools", own), ("available-mcp-servers", servers)]
+    return "\n".join("\n".join([f"<{name}>", *lines, f"</{name}>"]) for name, lines in parts if lines)
 
 
 def _one_line(text: str) -> str:
-    text = " ".join(text.split()).replace("</available-deferred-tools>", "")
+    text = " ".join(text.split()).replace("</available-", "")
     return text if len(text) <= _SUMMARY else f"{text[: _SUMMARY - 1]}…"

@@ -9,7 +9,7 @@ import { serveForms } from './keyboard';
 import { showEveryOutput } from './outputs';
 import { rendererFactory } from './renderer';
 
-const RANK = 0; // before text/html, behind live widgets
+const RANK = -20; // before text/html, and before the widgets of a bundle (-10), which our blocks hold
 
 /** Pages without notebooks (Notebook 7's file list, a console) get the renderer alone. */
 const plugin: JupyterFrontEndPlugin<void> = {

@@ -3,6 +3,9 @@
  * JupyterLab's command keys out, submit on Enter, never before the values, and hand the focus over and back.
  */
 
+import { nameParts } from './panel';
+
+const LIVE = '.cu-form, .cu-panel';
 const CONTROLS = 'input, button, select, textarea, [tabindex]';
 const FIRST = 'input:not([type=hidden]):enabled, select:enabled, textarea:enabled';
 
@@ -35,13 +38,17 @@ function onMutations(records: MutationRecord[]): void {
   for (const { addedNodes } of records) {
     for (const node of addedNodes) {
       if (node instanceof Element) {
-        const around = node.closest('.cu-form');
-        (around ? [around] : node.querySelectorAll('.cu-form')).forEach(form => forms.add(form));
+        const around = node.closest(LIVE);
+        (around ? [around] : node.querySelectorAll(LIVE)).forEach(form => forms.add(form));
       }
     }
   }
   forms.forEach(form => {
     form.querySelectorAll<HTMLElement>(CONTROLS).forEach(keepCommandKeysOut);
+    if (!form.matches('.cu-form')) {
+      nameParts(form);
+      return; // a panel asks for nothing
+    }
     form.querySelectorAll('.widget-radio-box').forEach(groupRadios);
     focusFirst(form);
   });

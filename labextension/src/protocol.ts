@@ -74,15 +74,24 @@ export interface PanelBlock extends Base {
   root: PanelNode[];
 }
 
-export interface CardBlock extends Base {
+/** A sub-agent: what it was given, how it stands, what it does and what came of it. */
+export interface AgentBlock extends Base {
   kind: 'agent';
-  title: string;
+  name: string;
+  task: string;
+  word: 'submitted' | 'running' | 'completed' | 'failed' | 'cancelled' | 'rejected';
+  status: ToolStatus;
+  rounds: number;
+  /** Duration when finished, in seconds. */
+  seconds: number | null;
+  /** Epoch milliseconds of the start. */
+  started: number;
+  activity: string;
+  steps: { status: ToolStatus; text: string }[];
+  /** Steps before those. */
+  earlier: number;
   text: string;
-  /** An agent with a status is drawn as one more line on the rail. */
-  status?: ToolStatus;
-  seconds?: number | null;
-  started?: number;
-  note?: string;
+  error: string;
 }
 
 export type RunStatus =
@@ -125,7 +134,7 @@ export interface StatusBlock extends Base {
   stoppable: boolean;
 }
 
-export type Block = TextBlock | ToolBlock | TodosBlock | QuestionBlock | PanelBlock | CardBlock | StatusBlock;
+export type Block = TextBlock | ToolBlock | TodosBlock | QuestionBlock | PanelBlock | AgentBlock | StatusBlock;
 
 /** The block in a bundle's data, or null when this front end is too old for it. */
 export function asBlock(data: unknown): Block | null {

@@ -3,7 +3,7 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { PanelLayout, Widget } from '@lumino/widgets';
-import { CardView } from './blocks/card';
+import { AgentView } from './agents';
 import { QuestionView } from './blocks/question';
 import { StatusView, type Stop } from './blocks/status';
 import { TextView } from './blocks/text';
@@ -12,6 +12,8 @@ import { ToolView } from './blocks/tool';
 import type { View } from './blocks/view';
 import { el } from './dom';
 import { foldSteps, mark } from './fold';
+import { LiveWidget, widgetId } from './live';
+import { PanelView } from './panel';
 import { asBlock, MIME, type Block } from './protocol';
 
 export function rendererFactory(rendermime: IRenderMimeRegistry, stop: Stop): IRenderMime.IRendererFactory {
@@ -20,8 +22,8 @@ export function rendererFactory(rendermime: IRenderMimeRegistry, stop: Stop): IR
     tool: () => new ToolView(),
     todos: () => new TodosView(),
     question: () => new QuestionView(),
-    panel: () => new CardView(),
-    agent: () => new CardView(),
+    panel: () => new PanelView(),
+    agent: () => new AgentView(),
     status: () => new StatusView(stop)
   };
   return {
@@ -38,6 +40,8 @@ export class AgentRenderer extends Widget implements IRenderMime.IRenderer {
   private view: View | undefined;
   private block: Block | undefined;
   private newest: IRenderMime.IMimeModel | undefined;
+  private shown: IRenderMime.IMimeModel | undefined;
+  private live: LiveWidget | undefined;
   private drawing: Promise<void> | undefined;
 
   constructor(private readonly createView: (kind: Block['kind']) => View | undefined) {
@@ -55,6 +59,7 @@ export class AgentRenderer extends Widget implements IRenderMime.IRenderer {
   }
 
   protected override onAfterAttach(): void {
+    this.showWidget();
     this.foldWhenDone();
   }
 
@@ -88,14 +93,30 @@ export class AgentRenderer extends Widget implements IRenderMime.IRenderer {
     this.block = block;
     mark(this.node, { run: block.run, kind: block.kind, status: outcome(block) });
     await this.view.draw(block);
+    this.shown = model;
+    this.showWidget();
     this.foldWhenDone();
+  }
+
+  /** Have the kernel's widget, where the bundle names one; the one that is there stays. */
+  private showWidget(): void {
+    const { shown, live } = this;
+    const id = shown ? widgetId(shown) : '';
+    if (id === (live?.modelId ?? '') || (id && !this.isAttached)) {
+      return;
+    }
+    live?.dispose();
+    this.live = id && shown ? new LiveWidget(this, id, shown) : undefined;
+    if (this.live) {
+      this.column.addWidget(this.live);
+    }
   }
 
   /** The text twin, or one line that says why there is nothing to see. */
   private drawTwin(model: IRenderMime.IMimeModel): void {
     this.view?.dispose();
-    this.view = undefined;
-    this.block = undefined;
+    this.live?.dispose();
+    this.view = this.block = this.shown = this.live = undefined;
     const twin = model.data['text/plain'];
     const text = Array.isArray(twin) ? twin.join('') : typeof twin === 'string' ? twin : '';
     const note = 'This block was made by a newer cumulus-jupyter. Update it here and reload the page.';
@@ -118,9 +139,11 @@ function outcome(block: Block): string {
       return block.items.every(item => item.status === 'completed') ? 'completed' : '';
     case 'question':
       return block.outcome;
+    case 'panel':
+      return '';
     case 'status':
       return block.state === 'closed' ? block.status : '';
     default:
-      return block.status ?? '';
+      return block.status;
   }
 }

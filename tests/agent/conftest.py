@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class Scripted:
         self.facts = ModelFacts(ceiling=ceiling)
 
     async def stream(self, request: Request) -> AsyncGenerator[Any, None]:
-        self.requests.append(request)
+        self.requests.append(replace(request, messages=list(request.messages)))
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         await asyncio.sleep(0)
         if isinstance(reply, ProviderError):

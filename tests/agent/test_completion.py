@@ -38,7 +38,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(_seconds: float) -> None:
         pass
 
-    monkeypatch.setattr(retrying.asyncio, "sleep", at_once)
+    monkeypatch.setattr(retrying, "sleep", at_once)
 
 
 def test_a_cut_text_is_continued_into_one_answer(session: Build) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any
+
+import pytest
 
 from cumulus_jupyter.agent.errors import ToolError
 from cumulus_jupyter.agent.events import (
@@ -16,7 +19,7 @@ from cumulus_jupyter.agent.events import (
     ToolStarted,
 )
 from cumulus_jupyter.agent.loop import Limits
-from cumulus_jupyter.agent.messages import Answer, Ask, Outcome, Question, Status, StopReason, ToolResults
+from cumulus_jupyter.agent.messages import Answer, Ask, Outcome, Question, Status, StopReason, ToolResults, UserMessage
 from cumulus_jupyter.agent.policy import DENY, SESSION, Policy
 from cumulus_jupyter.agent.session import Session
 from cumulus_jupyter.agent.tool import Access, Output, Tool
@@ -98,6 +101,82 @@ def test_each_fault_is_one_result_and_siblings_are_untouched(session: Build) -> 
     assert "fine" in told[3][2]  # the nearest name
 
 
+def test_work_that_outlives_the_wait_is_told_with_the_next_request_and_kept_whole(session: Build) -> None:
+    gate = asyncio.Event()
+
+    async def slow(_ctx: Any, arguments: dict[str, Any]) -> str:
+        await gate.wait()
+        return "late " * 1_000
+
+    async def release(_ctx: Any, _arguments: Any) -> str:
+        gate.set()
+        await asyncio.sleep(0.01)
+        return "released"
+
+    provider = Scripted(say("", ("slow", {})), say("", ("go", {})), say("done"))
+    made = session(provider, [make("slow", slow, timeout=0.05), make("go", release)])
+    run(made)
+    handle = results(made)[0][2].partition('handle="')[2].partition('"')[0]
+    assert made.transcript.spool.get(handle) == "late " * 1_000
+    *_, told = provider.requests[2].messages
+    assert isinstance(told, UserMessage)
+    assert "slow" in told.note
+    assert handle in told.note
+    assert not any(isinstance(message, UserMessage) and message.note for message in provider.requests[1].messages)
+    loaded = Transcript.load(made.transcript.session, made.transcript.lines)
+    assert (loaded.messages, loaded.ended) == (made.transcript.messages, [])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_work_that_ends_after_its_run_is_told_behind_the_next_prompt(session: Build, fails: bool) -> None:
+    gates: list[asyncio.Event] = []
+
+    async def slow(_ctx: Any, _arguments: Any) -> str:
+        gates.append(asyncio.Event())
+        await gates[0].wait()
+        if fails:
+            raise KeyError("x")
+        return "at last"
+
+    provider = Scripted(say("", ("slow", {})), say("done"), say("I see"))
+    made = session(provider, [make("slow", slow, timeout=0.05)])
+
+    async def go() -> None:
+        await drain(made.stream("go"))
+        gates[0].set()
+        await asyncio.sleep(0.01)
+        await drain(made.stream("and?", "a note"))
+
+    asyncio.run(go())
+    *_, prompt = provider.requests[2].messages
+    assert (prompt.text, prompt.note.splitlines()[0]) == ("and?", "a note")
+    assert ("failed now" if fails else "ended now") in prompt.note
+
+
+def test_leaving_at_a_question_ends_the_calls_beside_it(session: Build) -> None:
+    ended: list[str] = []
+
+    async def work(_ctx: Any, _arguments: Any) -> str:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append("t")
+        return "ok"
+
+    made = session(Scripted(say("", ("t", {}), ("ask", {}))), [asking(), make("t", work)])
+
+    async def go() -> None:
+        async with aclosing(made.stream("go")) as events:
+            async for event in events:
+                await asyncio.sleep(0.01)
+                if isinstance(event, QuestionAsked):
+                    break
+        assert ended == ["t"]
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(go())
+
+
 def test_a_deferred_tool_must_be_fetched_first(session: Build) -> None:
     made = session(Scripted(say("", ("late", {})), say("done")), [make("late", deferred=True)])
     run(made)
@@ -134,6 +213,31 @@ def test_three_identical_calls_with_identical_results_end_the_run(session: Build
     assert result.status is Status.FAILED
     assert "repeated call" in (result.error or "")
     assert len(result.tool_calls) == 3
+
+
+@pytest.mark.parametrize("kind", ["hangs", "long"])
+def test_handles_do_not_hide_a_repeat(kind: str, session: Build) -> None:
+    async def hang(_ctx: Any, _arguments: Any) -> str:
+        await asyncio.sleep(30 if kind == "hangs" else 0)
+        return "x" * 10_000
+
+    made = session(Scripted(say("", ("t", {"a": 1}))), [make("t", hang, timeout=0.01)])
+    _, result = run(made)
+    assert "repeated call" in (result.error or "")
+    assert len(result.tool_calls) == 3
+
+
+def test_a_run_whose_kernel_died_behind_its_last_word_ends_with_it(session: Build) -> None:
+    first = session(Scripted(say("", ("t", {})), say("done")), [make("t")])
+    run(first)
+    lines = first.transcript.lines[:-1]
+    assert lines[-1]["type"] == "assistant"
+    provider = Scripted(say("once more"))
+    again = session(provider, [make("t")], transcript=Transcript.load(first.transcript.session, lines))
+    assert again.recover()
+    asyncio.run(drain(again.resume()))
+    result = again.transcript.run_result()
+    assert (result.status, result.text, provider.requests) == (Status.DONE, "done", [])
 
 
 def test_polling_may_repeat(session: Build) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import cell, deferred, deltas, first_token, load_ext, parallel, rounds
+from . import agents, cell, deferred, deltas, first_token, load_ext, parallel, rounds
 from .table import Row, as_json, table
 
 Group = Callable[[bool], Iterator[Row]]
@@ -24,6 +24,7 @@ GROUPS: dict[str, Group] = {
     "deltas": deltas.rows,
     "first token": first_token.rows,
     "parallel": parallel.rows,
+    "agents": agents.rows,
     "load_ext": load_ext.rows,
     "cell": cell.rows,
 }

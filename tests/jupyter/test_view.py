@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -150,3 +151,15 @@ def test_a_windowed_result_says_so_in_text() -> None:
     }
     assert plain_twin(data) == "✓ read customers.csv (30,000 of 418,212 characters)"
     assert "30,000 of 418,212" in html_twin(data)
+
+
+def test_a_pause_before_the_next_attempt_is_told_with_its_end() -> None:
+    """The front end counts down to it; the next activity has none."""
+
+    def head(*events: e.Event) -> dict[str, Any]:
+        return next(b[MIME] for b in draw(*events).shown.values() if b[MIME].get("role") == "head")
+
+    waiting = head(e.RoundStarted(1), e.Retrying("busy", 2, 5, 30.0))
+    assert "attempt 2 of 5" in waiting["activity"]
+    assert 20_000 < waiting["until"] - time.time() * 1000 < 31_000
+    assert head(e.Retrying("busy", 2, 5, 30.0), e.RoundStarted(2))["until"] is None

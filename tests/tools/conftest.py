@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cumulus_jupyter.agent.events import ApprovalAsked, Event, QuestionAsked
-from cumulus_jupyter.agent.messages import Reply, StopReason, ToolCall, ToolResult
+from cumulus_jupyter.agent.messages import Reply, StopReason, ToolCall, ToolResult, ToolResults
 from cumulus_jupyter.agent.policy import Policy
 from cumulus_jupyter.agent.tool import Tool
 from cumulus_jupyter.agent.toolbox import Toolbox
@@ -43,8 +43,8 @@ class Bench:
         reply = self.transcript.assistant(Reply("", made, StopReason.TOOL_CALLS, model="test"))
         async for event in self.toolbox.run_open(self.transcript):
             self.events.append(event)
-        results = self.transcript.messages[-1]
-        by_id = {result.call_id: result for result in results.results if result}  # type: ignore[union-attr]
+        results = next(m for m in reversed(self.transcript.messages) if isinstance(m, ToolResults))
+        by_id = {result.call_id: result for result in results.results if result}
         return [by_id.get(call.id) for call in reply.calls]
 
     def calls(self, *calls: tuple[str, dict[str, Any]]) -> list[ToolResult | None]:

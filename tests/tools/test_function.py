@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas
+import pydantic
 import pytest
 
+from cumulus_jupyter import usertools
 from cumulus_jupyter.agent.errors import SettingsError
 from cumulus_jupyter.agent.messages import Image
 from cumulus_jupyter.agent.tool import Access, Output, ToolContext
 from cumulus_jupyter.tools.function import FunctionTool, tool
+from cumulus_jupyter.tools.listing import Told
 
 from .conftest import Bench
 
@@ -28,6 +32,11 @@ from .conftest import Bench
 class Step:
     label: str
     done: bool = False
+
+
+class Place(pydantic.BaseModel):
+    name: str
+    at: float = pydantic.Field(0, ge=0, description="how far")
 
 
 @tool
@@ -213,9 +222,110 @@ def test_functions_that_can_be_no_tool_are_refused() -> None:
         tool(yields)
     with pytest.raises(TypeError, match="name="):
         tool(lambda: None)
+    for wrong in (3, dict):
+        with pytest.raises(TypeError, match="is no function"):
+            tool(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no option tiemout; it has name, deferred, timeout"):
+        tool(tiemout=3)  # type: ignore[call-overload]
     for function in (frame, unknown):
         with pytest.raises(SettingsError, match="can't be a tool"):
             tool(function).schema()
+
+
+def test_the_parameter_that_no_model_can_send_is_named() -> None:
+    def frame(n: int, df: pandas.DataFrame) -> None: ...
+
+    with pytest.raises(SettingsError, match=r"can't send df: DataFrame, only .* a variable's name instead"):
+        tool(frame).schema()
+
+
+def test_a_default_that_json_lacks_is_not_told_but_holds(tmp_path: Path) -> None:
+    @tool
+    def work(x: float = math.nan, y: float = math.inf, z: Any = pandas, *, n: int = 1) -> str:
+        """Work."""
+        return f"{x} {y} {z.__name__} {n}"
+
+    schema = json.dumps(work.schema(), allow_nan=False)
+    assert schema.count("default") == 1
+    assert Bench(tmp_path, extra=[work]).text("work") == "nan inf pandas 1"
+
+
+def test_a_parameter_without_annotation_or_by_position_only_takes_what_comes(tmp_path: Path) -> None:
+    @tool
+    def work(a, /, b=2):  # type: ignore[no-untyped-def]
+        """Work."""
+        return [a, b]
+
+    assert work.schema()["required"] == ["a"]
+    assert json.loads(Bench(tmp_path, extra=[work]).text("work", a={"x": [1]})) == [{"x": [1]}, 2]
+
+
+def test_pydantic_models_are_arguments_and_results(tmp_path: Path) -> None:
+    @tool
+    def move(to: Place, by: list[Place] | None = None) -> Place:
+        """Move."""
+        assert isinstance(to, Place)
+        return Place(name=to.name, at=to.at + len(by or []))
+
+    assert move.schema()["$defs"]["Place"]["properties"]["at"]["description"] == "how far"
+    bench = Bench(tmp_path, extra=[move])
+    assert json.loads(bench.text("move", to={"name": "x", "at": 1.5}, by=[{"name": "y"}])) == {"name": "x", "at": 2.5}
+    assert "to.at should be greater than or equal to 0" in bench.refusal("move", to={"name": "x", "at": -1})
+
+
+# In a notebook ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, FunctionTool]:
+    monkeypatch.setattr(usertools, "registered", {})
+    monkeypatch.setattr(usertools, "_undecided", set())
+    return usertools.registered
+
+
+def test_running_the_cell_again_replaces_the_tool(registry: dict[str, FunctionTool]) -> None:
+    for source in ("def work(n: int) -> int: return n", "async def work(n: int, m: int = 2) -> int: return n * m"):
+        scope: dict[str, Any] = {}
+        exec(source, scope)
+        usertools.tool(scope["work"])
+    assert list(registry) == ["work"]
+    assert list(registry["work"].schema()["properties"]) == ["n", "m"]
+    assert registry["work"].deferred
+
+
+@pytest.mark.parametrize("name", ["read_file", "ToolSearch", "ask_user_question"])
+def test_a_built_in_tools_name_is_taken(registry: dict[str, FunctionTool], name: str) -> None:
+    with pytest.raises(SettingsError, match="built-in"):
+        usertools.tool(name=name)(lambda: 1)
+    assert registry == {}
+
+
+def test_what_can_be_no_tool_is_one_line_in_a_notebook(registry: dict[str, FunctionTool]) -> None:
+    for wrong in (lambda *args: 1, 3, lambda: 1):
+        with pytest.raises(SettingsError):
+            usertools.tool(wrong)
+    with pytest.raises(SettingsError, match="two tools are named work"):
+        usertools.given_tools([tool(name="work")(lambda: 1), tool(name="work")(lambda: 2)])
+    assert registry == {}
+
+
+def test_a_changed_signature_is_news_and_a_changed_body_is_not(tmp_path: Path) -> None:
+    def made(source: str) -> FunctionTool:
+        scope: dict[str, Any] = {}
+        exec(source, scope)
+        return tool(deferred=True)(scope["work"])
+
+    first = made("def work(n: int) -> int:\n    'Work.'\n    return n")
+    toolbox = Bench(tmp_path, extra=[first]).toolbox
+    told = Told()
+    told.news(toolbox)
+    toolbox.add(made("def work(n: int) -> int:\n    'Work.'\n    return -n"))
+    assert told.news(toolbox) == ""
+    toolbox.add(made("def work(n: int, unit: str = 'm') -> int:\n    'Work.'"))
+    row = '- work(n: integer, unit?: string = "m"): Work.'
+    assert told.news(toolbox) == f"<changed-tools>\n{row}\n</changed-tools>"
+    toolbox.remove("work")
+    assert told.news(toolbox) == "<removed-tools>\n- work\n</removed-tools>"
 
 
 PNG = b"\x89PNG"

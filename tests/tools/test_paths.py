@@ -102,6 +102,29 @@ def test_files_that_take_effect_by_being_there_are_guarded(root: Path, path: str
     assert write_access(root, {"path": path}) is Access.GUARDED
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".bashrc",
+        "sub/.mcp.json",
+        "usercustomize.py",
+        "SiteCustomize.py",
+        "sub/a.PTH",
+        "ipython_config.py",
+        "jupyter_server_config.d/on.json",
+        "profile_default/startup/10-mine.py",
+        "sub/../.zshrc",
+        "started.py",
+    ],
+)
+def test_startup_files_are_guarded_wherever_the_root_is(root: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONSTARTUP", str(root / "started.py"))
+    assert write_access(root, {"path": path}) is Access.GUARDED
+    startup = root / "profile_x" / "startup"
+    startup.mkdir(parents=True)
+    assert write_access(startup, {"path": "mine.py"}) is Access.GUARDED
+
+
 @pytest.mark.parametrize("path", ["a.txt", "sub/conftest.py", "./a.txt", "sub/../a.txt", "AGENTS.md"])
 def test_ordinary_files_are_not_guarded(root: Path, path: str) -> None:
     assert not is_guarded(root, path)

@@ -111,6 +111,14 @@ def test_at_its_limit_a_command_ends_with_all_it_started(bench: Bench, command: 
     assert not sleepers("412")
 
 
+def test_what_leaves_its_session_is_told_and_can_be_ended(bench: Bench) -> None:
+    text = bench.text("run_shell", command="setsid sleep 416 & sleep 0.2; echo started")
+    assert "still running in the background" in text
+    assert len(sleepers("416")) == 1
+    bench.call("run_shell", command=text.partition('to stop: run_shell(command="')[2].partition('"')[0])
+    assert gone("416")
+
+
 def test_a_stopped_call_ends_its_command(bench: Bench) -> None:
     async def main() -> None:
         task = asyncio.create_task(bench.run(("run_shell", {"command": "sleep 413 & sleep 413"})))

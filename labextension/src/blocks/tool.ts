@@ -14,6 +14,15 @@ const MARKS: Partial<Record<ToolStatus, [mark: string, label: string]>> = {
 };
 const GAP = /^(\[\.\.\. [\d,. ]+ (?:characters?|elements?|lines?) omitted \.\.\.\])$/m;
 
+/** Show the sign of a status, and its name to those who don't see it. */
+export function drawMark(node: HTMLElement, status: ToolStatus): void {
+  const [mark, label] = MARKS[status] ?? ['·', status];
+  setText(node, mark);
+  node.dataset['status'] = status;
+  node.setAttribute('role', 'img');
+  node.setAttribute('aria-label', label);
+}
+
 /** One tool call: a line on the rail that opens to its arguments and its result. */
 export class ToolView extends View {
   private readonly mark = el('span', 'cu-mark');
@@ -28,7 +37,6 @@ export class ToolView extends View {
   constructor() {
     super();
     this.addClass('cu-rail');
-    this.mark.setAttribute('role', 'img');
     const summary = el('summary', 'cu-line', this.mark, this.what, this.aside);
     summary.dataset['lmSuppressShortcuts'] = 'true';
     this.details = el('details', 'cu-details', summary, el('div', 'cu-io', this.args, this.result));
@@ -39,10 +47,7 @@ export class ToolView extends View {
   }
 
   draw(block: ToolBlock): void {
-    const [mark, label] = MARKS[block.status] ?? ['·', block.status];
-    setText(this.mark, mark);
-    this.mark.dataset['status'] = block.status;
-    this.mark.setAttribute('aria-label', label);
+    drawMark(this.mark, block.status);
     this.drawWhat(block);
     setText(this.args, block.arguments);
     this.drawResult(block.result);
