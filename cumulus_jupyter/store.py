@@ -189,7 +189,7 @@ class Store:
         try:
             written = os.write(fd, data)
         except OSError as error:
-            raise TranscriptError(self._unstored(error.strerror)) from None
+            raise TranscriptError(self._unstored(error.strerror or str(error))) from None
         if written < len(data):  # half a line would spoil the next one
             os.ftruncate(fd, os.fstat(fd).st_size - written)
             raise TranscriptError(self._unstored("the disk is full"))
@@ -208,7 +208,7 @@ class Store:
             _private_folder(self.folder)
             fd = os.open(self._path(uuid), os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
-            raise TranscriptError(self._unstored(error.strerror)) from None
+            raise TranscriptError(self._unstored(error.strerror or str(error))) from None
         if not _hold(fd):
             os.close(fd)
             raise TranscriptError(
