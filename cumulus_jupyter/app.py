@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from .agent.tool import Tool
 from .agent.toolbox import Toolbox
 from .agent.transcript import Transcript
 from .prompts import system_prompt
-from .script import ScriptHost
+from .script import ScriptHost, user_variables
 from .settings import CumulusAgent
 from .store import Store, data_folder
 from .usertools import given_tools, registered
@@ -199,9 +198,8 @@ def compose(
 ) -> Session:
     """A session on this transcript.
 
-    ``system`` is the system prompt that the conversation already has: it stays byte for byte, since what a model wrote
-    under it is only valid with it. ``rules`` are the notebook's own, for a conversation that has none yet. ``others``
-    gives the providers that sub-agents ask for by a model's name.
+    ``system`` is the prompt that the conversation already has: it stays byte for byte, since what was written under it
+    is only valid with it. ``rules`` are the notebook's own, for a new one; ``others`` gives sub-agents other models.
     """
     from .subagents import crew
     from .tools import builtin_tools
@@ -213,8 +211,7 @@ def compose(
     if approve not in APPROVE_MODES:
         raise SettingsError(f"--approve takes {', '.join(APPROVE_MODES)}, not {approve!r}")
     place = _run_root(root, options.cwd)
-    answers = options.answers or settings.answers
-    book = AnswerBook.from_json(answers, root) if answers else AnswerBook({})
+    book = AnswerBook.from_json(options.answers or settings.answers or "{}", root)
     toolbox = Toolbox(
         _chosen([*builtin_tools(), *added, *(mcp.tools() if mcp else ())], options.tools),
         host=host,
@@ -227,8 +224,6 @@ def compose(
     )
     provider = provider or _provider(settings, options, environ, redact, base_url, api_key, root)
     limits = Limits(options.max_turns or settings.max_turns, options.max_tokens, options.max_cost, options.effort)
-    named = others or (lambda model: _provider(settings, RunOptions(model), environ, redact, base_url, api_key, root))
-    others = None if options.record or options.replay else named
     toolbox.background = crew(transcript, toolbox, limits, provider, workers=settings.workers, others=others)
     system = transcript.system if system is None else system
     if not system:
@@ -348,12 +343,17 @@ class Agent:
         settings = CumulusAgent()
         self._session = compose(
             settings,
-            host or ScriptHost(_user_variables()),
+            host or ScriptHost(user_variables()),
             place.absolute(),
             options,
             transcript=store.create() if store else Transcript(),
             added=given_tools(tools),
             redact=redact,
+            others=lambda name: (
+                None
+                if record or replay
+                else _provider(settings, RunOptions(name), os.environ, redact, base_url, api_key, place)
+            ),
             base_url=base_url,
             api_key=api_key,
             mcp=_own_servers(mcp_servers, settings.mcp_start_timeout) if mcp_servers else None,
@@ -397,9 +397,3 @@ def _own_servers(entries: Mapping[str, Any], limit: float) -> Mcp:
     from .tools.mcp import Mcp
 
     return Mcp(lambda: entries, limit=lambda: limit, project=False)
-
-
-def _user_variables() -> dict[str, Any] | None:
-    """The variables of the notebook or terminal that this runs in; None in a plain script."""
-    main = vars(sys.modules["__main__"])
-    return main if "get_ipython" in main else None

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from .agent.host import CodeRun, LiveNotebook, Place, working_in
 from .agent.messages import Answer, Ask, Outcome
 
-__all__ = ["ScriptHost", "printed"]
+__all__ = ["ScriptHost", "printed", "user_variables"]
 
 _target: ContextVar[io.StringIO | None] = ContextVar("cumulus_printed", default=None)
 
@@ -124,3 +124,9 @@ def _own_frames(error: BaseException) -> Any:
     while trace and trace.tb_frame.f_code.co_filename != "<agent>":
         trace = trace.tb_next
     return trace
+
+
+def user_variables() -> dict[str, Any] | None:
+    """The variables of the notebook or terminal that this runs in; None in a plain script."""
+    main = vars(sys.modules["__main__"])
+    return main if "get_ipython" in main else None

@@ -23,8 +23,10 @@ from .tools import textfile
 
 __all__ = ["undo", "undone_since"]
 
-_CODE = ("run_python", "run_shell", "notebook_run", "spawn_agent", "spawn_agents")
+_CODE = ("run_python", "run_shell", "notebook_run")
 """Built-in tools whose effects nobody can know."""
+_SPAWNING = ("spawn_agent", "spawn_agents")
+"""What sub-agents did in this kernel stands in their own calls; on other machines nobody can know it."""
 _UNRUN = ("denied", "refused", "there is no tool", "the arguments are not", "declined")
 _CHANGED = "it was changed since by a person or by code, so it stays as it is"
 _LISTED = 12
@@ -242,6 +244,8 @@ def _named(call: ToolCall) -> str:
 
 def _acts(line: Line, own: set[str], toolbox: Toolbox) -> bool:
     name = line["name"]
+    if name in _SPAWNING:
+        return bool(getattr(toolbox.background, "elsewhere", ""))
     if name in _CODE or name in own:
         return name in _CODE
     tool = toolbox.find(name)

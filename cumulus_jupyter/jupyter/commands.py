@@ -132,9 +132,11 @@ def _history(extension: Extension, rest: str) -> str:
 
 def _usage(extension: Extension, rest: str) -> str:
     transcript = _session(extension, rest or "main").transcript
-    used = [line["usage"] for line in transcript.lines if line["type"] == "assistant"]
-    total = {key: sum(usage[key] for usage in used) for key in ("input", "cached", "output")}
-    costs = [line["cost"] for line in transcript.lines if line["type"] == "assistant"]
+    # Replies, summaries of older turns, and the rounds of sub-agents.
+    used = [(line["usage"], line["cost"]) for line in transcript.lines if line["type"] in ("assistant", "compacted")]
+    used += [(line["used"], line["used"]["cost"]) for line in transcript.lines if line.get("used")]
+    total = {key: sum(usage[key] for usage, _ in used) for key in ("input", "cached", "output")}
+    costs = [cost for _, cost in used]
     cost = "unknown price" if None in costs else f"{sum(costs):.4f} USD"
     return f"{len(used)} rounds · {total['input']:,} in · {total['cached']:,} cached · {total['output']:,} out · {cost}"
 

@@ -267,7 +267,7 @@ async def _usual_place(ctx: ToolContext, target: _Target) -> str | None:
 def _last_inserted(transcript: Transcript, path: Path) -> str | None:
     """The cell that this run inserted last into the notebook."""
     for line in reversed(transcript.lines):
-        if line["type"] == "user":
+        if line["type"] == "user" and line["run"] != transcript.run:
             return None
         inserted = line["details"].get("inserted") if line["type"] == "result" else None
         if inserted and inserted["path"] == str(path):
