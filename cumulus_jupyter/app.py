@@ -373,7 +373,8 @@ class Agent:
         except CumulusError as error:
             yield Finished(self._session.failed(error))
         except BaseException:
-            self._session.stopped()
+            if self._session.transcript.status is Status.RUNNING:
+                self._session.stopped()
             raise
 
     async def run(self, prompt: str, *, strict: bool = False) -> RunResult:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from .agent.errors import TranscriptError
-from .agent.transcript import Line, Spool, Transcript
+from .agent.spool import Spool
+from .agent.transcript import Line, Transcript
 
 __all__ = ["SessionInfo", "Store", "data_folder"]
 

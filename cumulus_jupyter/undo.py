@@ -16,9 +16,10 @@ from .agent.errors import BridgeError, ToolError
 from .agent.host import LiveNotebook
 from .agent.messages import ToolCall
 from .agent.session import Session
+from .agent.spool import Spool
 from .agent.tool import Access
 from .agent.toolbox import Toolbox
-from .agent.transcript import Line, Spool, Transcript
+from .agent.transcript import Line, Transcript
 from .tools import textfile
 
 __all__ = ["undo", "undone_since"]

@@ -7,17 +7,31 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from .background import Inbox
 from .errors import ToolError
 from .messages import RunResult, RunUsage, Status
 from .policy import SESSION
 from .session import Session
+from .spool import Spool
 from .tool import Tool
 from .toolbox import Toolbox
-from .transcript import Spool, Transcript
+from .transcript import Transcript
 
-__all__ = ["FINAL", "Build", "Child", "State", "SubSpool", "Task", "Work", "grant", "narrower", "outcome"]
+__all__ = [
+    "Build",
+    "Child",
+    "State",
+    "SubSpool",
+    "Task",
+    "Work",
+    "entry",
+    "grant",
+    "narrower",
+    "outcome",
+    "used",
+]
 
 _NOT_HERE = {
     **dict.fromkeys(
@@ -43,7 +57,7 @@ class State(StrEnum):
     REJECTED = "rejected"
 
 
-FINAL = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED, State.REJECTED})
+_FINAL = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED, State.REJECTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +100,7 @@ class Child:
     @property
     def live(self) -> bool:
         """Whether it has no final state yet."""
-        return self.state not in FINAL
+        return self.state not in _FINAL
 
     @property
     def age(self) -> float:
@@ -162,3 +176,29 @@ def outcome(result: RunResult) -> tuple[State, str]:
         return State.FAILED, "it ended without an answer"
     words = {Status.TURN_LIMIT: "its turn limit was reached", Status.TRUNCATED: "its answer was cut"}
     return State.FAILED, result.error or words.get(result.status, f"it ended: {result.status}")
+
+
+def entry(agent: dict[str, Any], child: Child | None, *, whole: bool) -> dict[str, Any]:
+    """How a sub-agent stands, as its parent is told; ``whole`` with its result."""
+    told = {"agent_id": agent["agent"], "name": agent["name"], "status": agent["status"]}
+    seconds = child.age if child else agent.get("seconds", 0.0)
+    told |= {"seconds": round(seconds, 1), "rounds": agent["rounds"]}
+    if child and child.asking:
+        told["waits"] = "for the person's approval"
+    if agent.get("error"):
+        told["error"] = agent["error"]
+    if agent.get("text") and whole:
+        told["result"] = agent["text"]
+    return told
+
+
+def used(now: RunUsage, before: RunUsage) -> dict[str, Any]:
+    """Rounds, tokens and USD between two counts."""
+    cost = None if now.cost is None or before.cost is None else now.cost - before.cost
+    return {
+        "rounds": now.rounds - before.rounds,
+        "input": now.input - before.input,
+        "cached": now.cached - before.cached,
+        "output": now.output - before.output,
+        "cost": cost,
+    }

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from .background import Background, Inbox
-from .child import Build, Child, State, Task, grant, narrower, outcome
+from .child import Build, Child, State, Task, entry, grant, narrower, outcome, used
 from .errors import AgentError, CumulusError, ToolError
 from .events import AgentState, Answered, ApprovalAsked, Event, Finished, Nested, Paused, ToolFinished
 from .loop import Limits, spent
@@ -29,9 +29,8 @@ PARALLEL = 8
 """Sub-agents that run at once; others wait."""
 MOST = 32
 """Sub-agents of one run."""
-_PATIENCE = 600.0
+_PATIENCE, _GRACE = 600.0, 5.0
 _IDLE_WAITS = 3
-_GRACE = 5.0
 _KEPT = 2_000
 
 
@@ -158,6 +157,7 @@ class Crew(Background):
             child.text = result.text
             self._settle(child, *outcome(result), usage)
         finally:
+            child.work = None
             self._start_next()
 
     async def _follow(self, child: Child, session: Session) -> RunResult:
@@ -178,28 +178,33 @@ class Crew(Background):
                 task.cancel()
 
     def _heard(self, child: Child, session: Session, event: Event, asking: dict[str, asyncio.Task[None]]) -> None:
-        if isinstance(event, Paused):
+        if isinstance(event, Paused) or not child.live:
             return
         self.events.put_nowait(Nested(child.id, child.name, event))
         if isinstance(event, ApprovalAsked) and event.ask.call_id not in asking:
             asking[event.ask.call_id] = asyncio.create_task(self._ask(child, session, event.ask))
         elif isinstance(event, ToolFinished):
-            result = event.result
-            self.transcript.append(
-                "result",
-                call=f"{child.id}:{result.call_id}",
-                agent=child.id,
-                name=result.name,
-                ok=result.ok,
-                content=[result.text[:_KEPT]],
-                seconds=round(result.seconds, 4),
-                details=result.details,
-            )
+            self._keep(child, event)
         elif session.transcript.usage.rounds != child.counted.rounds:
             child.text = session.transcript.last_reply.text
             self._record(child, session.transcript.usage)
             if failure := spent(self.transcript, self.limits):
                 self._end(self._live(), State.FAILED, failure)
+
+    def _keep(self, child: Child, event: ToolFinished) -> None:
+        """Store what a child's call came to beside its parent's: for whoever reads, and for an undo."""
+        result = event.result
+        self.transcript.append(
+            "result",
+            call=f"{child.id}:{result.call_id}",
+            agent=child.id,
+            name=result.name,
+            arguments=event.call.arguments,
+            ok=result.ok,
+            content=[result.text[:_KEPT]],
+            seconds=round(result.seconds, 4),
+            details={"undo": result.details["undo"]} if "undo" in result.details else {},
+        )
 
     async def _ask(self, child: Child, session: Session, ask: Ask) -> None:
         """Have the person decide on a child's call, in the parent's cell; only the child waits."""
@@ -246,7 +251,7 @@ class Crew(Background):
         if child.state is State.SUBMITTED:
             facts |= {"task": child.given.task, **({"where": self.elsewhere} if self.elsewhere else {})}
         if child.counted != before:
-            facts["used"] = _difference(child.counted, before)
+            facts["used"] = used(child.counted, before)
         state = AgentState(str(child.state), child.given.task, child.counted.rounds, child.age)
         if not child.live:
             facts |= {"seconds": round(child.seconds, 3), "text": child.text, "error": child.error}
@@ -282,19 +287,10 @@ class Crew(Background):
         again = not fresh and not self._live()
         told = []
         for agent in self._of_run():
-            entry = {"agent_id": agent["agent"], "name": agent["name"], "status": agent["status"]}
             child = self._children.get(agent["agent"])
-            seconds = child.age if child else agent.get("seconds", 0.0)
-            entry |= {"seconds": round(seconds, 1), "rounds": agent["rounds"]}
-            if child and child.asking:
-                entry["waits"] = "for the person's approval"
-            if agent.get("error"):
-                entry["error"] = agent["error"]
-            if agent.get("text") and (again or agent["agent"] in fresh or child is None):
-                entry["result"] = agent["text"]
+            told.append(entry(agent, child, whole=again or child is None or child.id in fresh))
             if child and not child.live:
                 child.told = True
-            told.append(entry)
         return told
 
     def _marks(self) -> tuple[Any, ...]:
@@ -402,14 +398,3 @@ class Crew(Background):
             await asyncio.wait(tasks, timeout=_GRACE)
         for child in children:  # one that did not heed it in time
             self._settle(child, state, reason)
-
-
-def _difference(now: RunUsage, before: RunUsage) -> dict[str, Any]:
-    cost = None if now.cost is None or before.cost is None else now.cost - before.cost
-    return {
-        "rounds": now.rounds - before.rounds,
-        "input": now.input - before.input,
-        "cached": now.cached - before.cached,
-        "output": now.output - before.output,
-        "cost": cost,
-    }

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from .errors import ProviderError
-from .events import ReplyDiscarded, Retrying, TextDelta, ThinkingDelta
+from .events import Notice, ReplyDiscarded, Retrying, TextDelta, ThinkingDelta
 from .messages import Reply
 from .provider import Provider, Request
 
@@ -18,7 +18,7 @@ __all__ = ["ATTEMPTS", "stream"]
 ATTEMPTS = 5
 _LONGEST = 60.0
 
-Item = TextDelta | ThinkingDelta | Reply | Retrying | ReplyDiscarded
+Item = TextDelta | ThinkingDelta | Notice | Reply | Retrying | ReplyDiscarded
 
 
 async def stream(provider: Provider, request: Request) -> AsyncGenerator[Item, None]:

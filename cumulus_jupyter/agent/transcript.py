@@ -31,30 +31,12 @@ from .messages import (
     UserMessage,
 )
 from .policy import SESSION
+from .spool import Spool
 
-__all__ = ["VERSION", "Line", "Spool", "Transcript"]
+__all__ = ["VERSION", "Line", "Transcript"]
 
 VERSION = 1
 Line = dict[str, Any]
-
-
-class Spool:
-    """Whole results by handle, in memory. A stored session keeps them beside its lines instead."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-
-    def put(self, handle: str, text: str) -> None:
-        """Keep a whole result."""
-        self._texts[handle] = text
-
-    def get(self, handle: str) -> str | None:
-        """The whole result, None where the handle names none."""
-        return self._texts.get(handle)
-
-    def handles(self) -> list[str]:
-        """All handles, oldest first."""
-        return list(self._texts)
 
 
 class Transcript:
@@ -324,6 +306,9 @@ class Transcript:
             self._slots[call.id] = (group, slot)
 
     def _fold_result(self, line: Line) -> None:
+        if "agent" in line:  # a sub-agent's, for the record
+            self.calls[line["call"]] = ToolCall(line["call"], line["name"], line["arguments"])
+            return
         call = self._open.pop(line["call"], None)
         if call is None:  # a result without a call, or a second one: the first stands
             return

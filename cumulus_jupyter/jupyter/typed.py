@@ -12,7 +12,8 @@ from ..agent.loop import Limits
 from ..agent.messages import Image, Reply, Status, StopReason, ToolResult
 from ..agent.provider import ModelFacts, Request
 from ..agent.session import Session
-from ..agent.transcript import Spool, Transcript
+from ..agent.spool import Spool
+from ..agent.transcript import Transcript
 from ..app import Conversations, RunOptions, compose
 
 __all__ = ["TypedCalls", "faces"]

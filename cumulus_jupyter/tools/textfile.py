@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..agent.errors import ToolError
-from ..agent.transcript import Spool
+from ..agent.spool import Spool
 
 __all__ = [
     "LARGEST",

@@ -91,6 +91,21 @@ def later(seconds: float, reply: Reply) -> Line:
     return wait
 
 
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait for what must come."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def after(condition: Callable[[], Any], reply: Reply) -> Line:
+    async def wait(request: Request) -> Reply:
+        await until(condition)
+        return reply
+
+    return wait
+
+
 def spawning(*names: str, **options: Any) -> Reply:
     return say("", *[("spawn_agent", {"task": name, "name": name.upper(), **options}) for name in names])
 
@@ -431,7 +446,7 @@ def test_a_message_reaches_a_child_before_its_next_round(parent: Callable[..., S
             say("", ("steer_agent", {"agent_id": "A", "action": "message", "message": "too late"})),
             say("end"),
         ],
-        a=[later(0.05, say("in feet")), lambda request: say(request.messages[-1].note)],
+        a=[after(lambda: results(session, "steer_agent"), say("in feet")), lambda r: say(r.messages[-1].note)],
     )
     session = parent(cast)
     run(session)
@@ -487,7 +502,8 @@ def test_results_are_bounded_for_the_model_and_whole_in_the_transcript(parent: C
 def test_polling_without_news_is_told_its_age(parent: Callable[..., Session]) -> None:
     """From the third check with nothing new the result says for how long, and how to stop."""
     check = say("", ("check_agents", {}))
-    cast = Cast(go=[spawning("a"), check, check, check, check, say("w")], a=[later(0.3, say("a"))])
+    four = after(lambda: len(results(session, "check_agents")) == 4, say("a"))
+    cast = Cast(go=[spawning("a"), check, check, check, check, say("w")], a=[four])
     session = parent(cast)
     run(session)
     notes = ["nothing new in" in entry.get("note", "") for entry in results(session, "check_agents")]
@@ -497,15 +513,17 @@ def test_polling_without_news_is_told_its_age(parent: Callable[..., Session]) ->
 def test_childrens_edits_are_undone_with_the_run(parent: Callable[..., Session], tmp_path: Path) -> None:
     """An undo of the parent's run takes back what its children wrote."""
     (tmp_path / "kept.txt").write_text("before")
-    write = say("", ("write_file", {"path": "kept.txt", "content": "x" * 100_000}))
-    session = parent(Cast(go=[spawning("a"), say("w"), say("end")], a=[write, say("written")]), write_file)
+    write = say("", ("write_file", {"path": "kept.txt", "content": "x" * 100_000}), ("run_shell", {"command": "ls"}))
+    shell = make("run_shell")
+    session = parent(Cast(go=[spawning("a"), say("w"), say("end")], a=[write, say("written")]), write_file, shell)
     run(session)
     assert (tmp_path / "kept.txt").read_text() == "x" * 100_000
 
     async def nobody() -> None:
         return None
 
-    asyncio.run(undo(session, nobody))
+    told = asyncio.run(undo(session, nobody))
+    assert "run_shell: ls" in told, "what can't be taken back is named"
     assert (tmp_path / "kept.txt").read_text() == "before"
 
 
@@ -515,7 +533,8 @@ def test_childrens_edits_are_undone_with_the_run(parent: Callable[..., Session],
 def test_childrens_events_come_while_the_parent_works(parent: Callable[..., Session]) -> None:
     """Events of a child reach the outside before a call of its parent has ended."""
     cast = Cast(go=[spawning("a"), say("", ("slow", {})), say("end")], a=[say("", ("read", {})), say("a")])
-    session = parent(cast, make("read"), make("slow", lambda ctx, arguments: asyncio.sleep(0.1, "ok")))
+    ended = after(lambda: states(session) == {"A": "completed"}, say("ok"))
+    session = parent(cast, make("read"), make("slow", lambda ctx, arguments: ended(None)))
     events, _ = run(session)
     slow = next(n for n, e in enumerate(events) if isinstance(e, ToolFinished) and e.call.name == "slow")
     ended = next(n for n, e in enumerate(events) if isinstance(e, Nested) and _final_of(e.event))
@@ -533,7 +552,7 @@ def test_a_stop_ends_the_children(parent: Callable[..., Session]) -> None:
 
     async def stopped() -> None:
         task = asyncio.create_task(drain(session.stream("go")))
-        await asyncio.sleep(0.1)
+        await until(lambda: list(states(session).values()) == ["running"] * 2 and len(cast.requests["go"]) == 2)
         task.cancel()
         await asyncio.wait({task})
         session.stopped()
@@ -573,7 +592,7 @@ def test_a_resumed_parent_learns_that_its_children_are_gone(parent: Callable[...
 
     async def killed() -> list[dict[str, Any]]:
         task = asyncio.create_task(drain(session.stream("go")))
-        await asyncio.sleep(0.05)
+        await until(lambda: len(cast.requests["go"]) == 2 and cast.requests["a"])
         lines = json.loads(json.dumps(session.transcript.lines))
         task.cancel()
         await asyncio.wait({task})

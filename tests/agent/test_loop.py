@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cumulus_jupyter import Agent
 from cumulus_jupyter.agent.errors import ToolError
 from cumulus_jupyter.agent.events import (
     ApprovalAsked,
@@ -367,3 +369,18 @@ def test_long_results_reach_the_model_as_a_window_and_stay_whole_beside_it(sessi
     assert len(result.text) <= 2_000
     assert "characters omitted" in result.text
     assert made.transcript.spool.get(result.handle) == "ab" * 5_000
+
+
+def test_leaving_at_the_last_event_ends_the_run_once(tmp_path: Path) -> None:
+    """Who takes no more after Finished has left a run that is done, not one that was stopped."""
+
+    async def go() -> list[str]:
+        agent = Agent("demo", root=tmp_path)
+        events = agent.stream("hi")
+        async for event in events:
+            if isinstance(event, Finished):
+                break
+        await events.aclose()
+        return [line["status"] for line in agent.transcript.lines if line["type"] == "run_end"]
+
+    assert asyncio.run(go()) == ["done"]
