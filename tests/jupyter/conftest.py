@@ -112,16 +112,28 @@ def start_kernel(
     monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
     work = folder / "work"
     work.mkdir()
-    manager = KernelManager()
-    manager.start_kernel(cwd=str(work))
+    kernel = _ready_kernel(work, stdin=stdin)
     try:
-        kernel = Kernel(manager, stdin=stdin)
         loaded = kernel.run("%load_ext cumulus_jupyter")
         assert loaded.reply["status"] == "ok", loaded.reply
         yield kernel
         kernel.client.stop_channels()
     finally:
-        manager.shutdown_kernel(now=True)
+        kernel.manager.shutdown_kernel(now=True)
+
+
+def _ready_kernel(work: Path, *, stdin: bool) -> Kernel:
+    """A kernel that answers. Its ports are chosen before they are bound: beside other tests one may be gone by then."""
+    for attempt in range(3):
+        manager = KernelManager()
+        manager.start_kernel(cwd=str(work))
+        try:
+            return Kernel(manager, stdin=stdin)
+        except RuntimeError:
+            manager.shutdown_kernel(now=True)
+            if attempt == 2:
+                raise
+    raise AssertionError("unreachable")
 
 
 @pytest.fixture
