@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .events import TextDelta, ThinkingDelta
+from .events import Notice, TextDelta, ThinkingDelta
 from .messages import Message, Reply
 from .tool import Tool
 
@@ -83,8 +83,8 @@ class Provider(Protocol):
         """What the person must know before the first reply; usually empty."""
         ...
 
-    def stream(self, request: Request) -> AsyncGenerator[TextDelta | ThinkingDelta | Reply, None]:
-        """Send the request and stream the reply."""
+    def stream(self, request: Request) -> AsyncGenerator[TextDelta | ThinkingDelta | Notice | Reply, None]:
+        """Send the request and stream the reply; a notice is what the person must know of this request."""
         ...
 
     def body(self, request: Request) -> bytes:

@@ -12,6 +12,7 @@ from .calls import CallFold, RawCall, to_calls
 from .encoding import dumps
 from .leaks import LeakFilter, scan
 from .sse import StreamFault, mended
+from .think import ThinkFilter
 
 __all__ = ["ChatReply"]
 
@@ -51,11 +52,14 @@ class ChatReply:
         "_calls",
         "_content",
         "_high",
+        "_inline",
         "_known",
+        "_late",
         "_leaks",
         "_raw",
         "_refusal",
         "_rest",
+        "_tags",
         "_thinking",
         "_usage",
         "blank",
@@ -70,11 +74,14 @@ class ChatReply:
         self._leaks = LeakFilter(known)
         self._content: list[str] = []
         self._thinking: list[str] = []
+        self._tags = ThinkFilter()
+        self._inline: list[str] = []
         self._refusal: list[str] = []
         self._usage: dict[str, Any] = {}
         self._high = ""
         self._raw: list[RawCall] = []
         self._rest = ""
+        self._late = ""
         self.field = ""
         """The name under which this server sends reasoning."""
         self.finish = ""
@@ -146,9 +153,10 @@ class ChatReply:
             return "it wrote the markup of a call that names no tool"
         if text.strip():
             return ""
-        if self.finish in ("tool_calls", "function_call") or (self.hollow and not self._thinking):
+        thought = self._thinking or self._inline
+        if self.finish in ("tool_calls", "function_call") or (self.hollow and not thought):
             return "tool calls were announced, but none came"
-        if self._thinking and self.blank and _STOPS.get(self.finish) is StopReason.END:
+        if thought and (self.blank or self._inline) and _STOPS.get(self.finish) is StopReason.END:
             return "the model stopped in its thinking"
         return ""
 
@@ -157,24 +165,30 @@ class ChatReply:
 
         ``estimate`` gives the tokens read, for a server that did not count them.
         """
-        shown: list[Delta] = [TextDelta(self._rest)] if self._rest else []
+        shown: list[Delta] = [ThinkingDelta(self._late)] if self._late else []
+        shown += [TextDelta(self._rest)] if self._rest else []
         text, thinking, raw = "".join(self._content) + self._rest, "".join(self._thinking), self._raw
         calls = to_calls(raw, self._known)
         native = self._native(thinking, raw, calls)
         stop, detail = self._stop(calls)
+        thinking += "".join(self._inline)
         if thinking and stop is StopReason.END and not text.strip():
             text, native, detail = thinking, None, "the answer came as reasoning"
-            shown = [TextDelta(text)]
+            shown.append(TextDelta(text))
         size = sum(len(part.encode("utf-8", "replace")) for part in (text, thinking, *(call.text for call in raw)))
         return shown, Reply(text, calls, stop, self._counted(estimate, size), model, native, detail)
 
     def _settle(self) -> None:
         """Look for calls in what was held back, and in the reasoning where there are none anywhere else."""
         cut = _STOPS.get(self.finish) is StopReason.LENGTH
-        self._rest, leaked = self._leaks.finish(cut=cut)
+        self._late, held = self._tags.finish()
+        self._inline += [self._late] if self._late else []
+        held = self._leaks.feed(held) if held else ""
+        rest, leaked = self._leaks.finish(cut=cut)
+        self._rest = held + rest
         self._raw = [*self._calls.calls, *leaked]
         if not self._raw and not self._rest.strip() and not "".join(self._content).strip():
-            self._raw = scan("".join(self._thinking), self._known)[1]
+            self._raw = scan("".join((*self._thinking, *self._inline)), self._known)[1]
 
     def _stop(self, calls: list[ToolCall]) -> tuple[StopReason, str]:
         """Why the reply ended, and what there is to say about it; calls count more than the server's word."""
@@ -191,6 +205,11 @@ class ChatReply:
         text = content if isinstance(content, str) else _joined(content)
         if self._high or not text.isascii():
             text, self._high = mended(self._high + text)
+        if not self._tags.done:
+            thought, text = self._tags.feed(text)
+            if thought:
+                self._inline.append(thought)
+                shown = (*shown, ThinkingDelta(thought))
         text = self._leaks.feed(text)
         if not text:
             return shown

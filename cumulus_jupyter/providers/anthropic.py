@@ -13,6 +13,7 @@ from .anthropic_messages import AnthropicMessages, encode_deferred, encode_tool,
 from .blocks import BlockReply
 from .encoding import ToolCache, encode, images_in
 from .failures import Target
+from .names import faulty_tool
 from .streaming import Folding, WireProvider
 from .transport import Transport
 
@@ -41,9 +42,9 @@ class AnthropicProvider(WireProvider):
     def __init__(self, target: Target, facts: ModelFacts, *, effort: str = "adaptive") -> None:
         super().__init__(target, facts, Transport(target, "anthropic", self._client, "/v1/messages"))
         self._effort = effort
-        self._messages = AnthropicMessages(self.name, images=facts.images)
-        self._eager = ToolCache(encode_tool)
-        self._deferred = ToolCache(encode_deferred)
+        self._messages = AnthropicMessages(self.name, images=facts.images, left_out=self._left_out)
+        self._eager = ToolCache(encode_tool, self._left_out)
+        self._deferred = ToolCache(encode_deferred, self._left_out)
         self._sent: tuple[tuple[tuple[Tool, ...], tuple[Tool, ...]], bytes] = (((), ()), b"")
         self._system = ("", b"")
         self._choice = True
@@ -51,14 +52,15 @@ class AnthropicProvider(WireProvider):
 
     def body(self, request: Request) -> bytes:
         """The exact bytes that ``stream`` would send."""
+        tools = self._tools(request)  # first: messages refer only to tools that are sent
         messages = self._messages(request.messages)
         tail: dict[str, Any] = {"max_tokens": self._budget(request), "stream": True}
-        if request.tools and not request.allow_calls and self._choice:
+        if tools and not request.allow_calls and self._choice:
             tail["tool_choice"] = {"type": "none"}
         if request.effort and self.facts.thinking and self._effort:
             tail.update(_thinking(self._effort, request.effort, tail["max_tokens"]))
         parts = [b'{"model":', encode(self._target.model)]
-        if tools := self._tools(request):
+        if tools:
             parts += [b',"tools":[', tools, b"]"]
         if request.system:
             parts += [b',"system":[', self._encoded_system(request.system), b"]"]
@@ -80,10 +82,16 @@ class AnthropicProvider(WireProvider):
     def _joined(self, bound: Sequence[Tool], deferred: Sequence[Tool]) -> bytes:
         """Bound tools, and behind them the deferred ones as such; a fetched tool is one of these."""
         eager = [tool for tool in bound if tool not in deferred]
-        parts = [self._eager.each(tool) for tool in eager]
+        parts = [piece for tool in eager if (piece := self._eager.each(tool))]
         if parts and self._messages.cached:
             parts[-1] = marked(parts[-1])
-        return b",".join([*parts, *map(self._deferred.each, deferred)])
+        return b",".join([*parts, *filter(None, map(self._deferred.each, deferred))])
+
+    def _present(self) -> list[Tool]:
+        """The tools of the last request, in its order."""
+        bound, deferred = self._sent[0]
+        eager = [tool for tool in bound if tool not in deferred and self._eager.each(tool)]
+        return [*eager, *(tool for tool in deferred if self._deferred.each(tool))]
 
     def _encoded_system(self, system: str) -> bytes:
         if self._system[0] != system:
@@ -93,6 +101,11 @@ class AnthropicProvider(WireProvider):
 
     def _adapt(self, text: str, request: Request) -> bool:
         """Change what a refusal complains about; each but old thinking at most once."""
+        if faulty := faulty_tool(text, self._present()):
+            self._eager.leave_out(faulty, text)
+            self._deferred.leave_out(faulty, text)
+            self._sent = (((), ()), b"")
+            return True
         for name, applies in self._complaints(text.lower(), request):
             if not applies or name in self._learned:
                 continue

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Container, Sequence
 from typing import Any
 
 from ..agent.messages import Image, Message, Reply, ToolResult, ToolResults, UserMessage
+from ..agent.schemas import object_schema
 from ..agent.tool import Tool
-from .encoding import History, encode, object_schema, result_text, wire_ids
+from .encoding import History, encode, result_text, wire_ids
+from .names import described, wire_name
 
 __all__ = ["AnthropicMessages", "encode_deferred", "encode_tool", "marked"]
 
@@ -31,7 +34,7 @@ class AnthropicMessages(History):
     says whether fetched tools are referred to (the server has their definitions) or described.
     """
 
-    def __init__(self, name: str, *, images: bool) -> None:
+    def __init__(self, name: str, *, images: bool, left_out: Container[str] = ()) -> None:
         super().__init__()
         self._name = name
         self._parts: list[bytes] = []
@@ -39,6 +42,7 @@ class AnthropicMessages(History):
         self._side = ""
         self.native = True
         self.images = images
+        self._left_out = left_out
         self.cached = True
 
     @property
@@ -61,9 +65,18 @@ class AnthropicMessages(History):
         """Forget all pieces."""
         self._parts, self._ends, self._side = [], [], ""
 
-    def append(self, piece: bytes, kind: type) -> None:
-        """Add blocks; those of one side that follow one another are one message."""
-        role = "assistant" if kind is Reply else "user"
+    def append(self, piece: bytes, message: Message | None) -> None:
+        """Add blocks; those of one side that follow one another are one message.
+
+        A note of ours behind results goes into the last of them: as a text of its own there, it makes models take
+        their turn for done. What the person says stays theirs.
+        """
+        role = "assistant" if isinstance(message, Reply) else "user"
+        if role == self._side == "user" and isinstance(message, UserMessage) and not message.text.strip():
+            noted = _with_note(self._parts[-1], message.note)
+            if noted:
+                self._parts[-1] = noted
+                return
         if role == self._side:
             self._parts.append(b",")
             if role == "user":
@@ -102,12 +115,16 @@ class AnthropicMessages(History):
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": id, "content": result_text(result)}
         if result is None or not result.ok:
             block["is_error"] = True
-        elif self.native and (fetched := result.details.get("fetched")):
+        elif self.native and (fetched := self._sent(result.details.get("fetched"))):
             # The definitions are the result: beside them, text would say the same twice.
-            block["content"] = [{"type": "tool_reference", "tool_name": name} for name in fetched]
+            block["content"] = [{"type": "tool_reference", "tool_name": wire_name(name)} for name in fetched]
         if result is not None and any(isinstance(part, Image) for part in result.content):
             block["content"] = [self._part(part) for part in result.content if part]
         return encode(block)
+
+    def _sent(self, names: Sequence[str] | None) -> list[str]:
+        """Those of the fetched tools that the request has."""
+        return [name for name in names or () if name not in self._left_out]
 
     def _part(self, part: str | Image) -> dict[str, Any]:
         if isinstance(part, str):
@@ -120,12 +137,27 @@ class AnthropicMessages(History):
 
 def encode_tool(tool: Tool) -> bytes:
     """A tool's definition."""
-    return encode({"name": tool.name, "description": tool.description, "input_schema": object_schema(tool.schema())})
+    schema = object_schema(tool.schema())
+    return encode({"name": wire_name(tool.name), "description": described(tool), "input_schema": schema})
 
 
 def encode_deferred(tool: Tool) -> bytes:
     """A tool's definition that enters the context only where a result refers to it."""
     return encode_tool(tool)[:-1] + b',"defer_loading":true}'
+
+
+def _with_note(results: bytes, note: str) -> bytes:
+    """Encoded results with a text added to the last one that can hold it; empty where there is none."""
+    blocks = json.loads(b"[%b]" % results)
+    for block in reversed(blocks):
+        content = block.get("content")
+        if block["type"] != "tool_result" or not note.strip():
+            return b""
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if parts[0]["type"] != "tool_reference":  # which stand alone
+            block["content"] = [*parts, {"type": "text", "text": note}]
+            return b",".join(map(encode, blocks))
+    return b""
 
 
 def _echoed(reply: Reply, ids: list[str]) -> bytes:
@@ -138,14 +170,18 @@ def _echoed(reply: Reply, ids: list[str]) -> bytes:
     for block in native:
         if block["type"] == "text" and not block["text"].strip():
             continue
-        blocks.append(encode({**block, "id": next(numbered)} if block["type"] == "tool_use" else block))
+        if block["type"] == "tool_use":
+            block = {**block, "id": next(numbered), "name": wire_name(block["name"] or "unknown")}
+        blocks.append(encode(block))
     return b",".join(blocks)
 
 
 def _rebuilt(reply: Reply, ids: list[str]) -> bytes:
     blocks: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text.strip() else []
     for id, call in zip(ids, reply.calls, strict=True):
-        blocks.append({"type": "tool_use", "id": id, "name": call.name or "unknown", "input": call.arguments or {}})
+        blocks.append(
+            {"type": "tool_use", "id": id, "name": wire_name(call.name or "unknown"), "input": call.arguments or {}}
+        )
     return b",".join(map(encode, blocks))
 
 

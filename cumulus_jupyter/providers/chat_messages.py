@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..agent.messages import Image, Message, Reply, ToolResults, UserMessage
+from ..agent.schemas import object_schema
 from ..agent.tool import Tool
-from .encoding import History, dumps, encode, object_schema, result_text, wire_ids
+from .encoding import History, dumps, encode, result_text, wire_ids
+from .names import described, wire_name
 
 __all__ = ["ChatMessages", "Habits", "encode_tool"]
 
@@ -65,7 +67,7 @@ class ChatMessages(History):
         """Forget all pieces."""
         self._pieces = []
 
-    def append(self, piece: bytes, kind: type) -> None:
+    def append(self, piece: bytes, message: Message | None) -> None:
         """Add a message's bytes."""
         self._pieces.append(piece)
 
@@ -88,7 +90,11 @@ class ChatMessages(History):
             if len(texts) != len(reply.calls):
                 texts = [dumps(call.arguments or {}) for call in reply.calls]
             entry["tool_calls"] = [
-                {"id": id, "type": "function", "function": {"name": call.name or "unknown", "arguments": text}}
+                {
+                    "id": id,
+                    "type": "function",
+                    "function": {"name": wire_name(call.name or "unknown"), "arguments": text},
+                }
                 for id, call, text in zip(wire_ids(reply.calls), reply.calls, texts, strict=True)
             ]
         return encode(entry)
@@ -118,7 +124,8 @@ class ChatMessages(History):
 
 def encode_tool(tool: Tool) -> bytes:
     """A tool as a function definition."""
-    function = {"name": tool.name, "description": tool.description, "parameters": object_schema(tool.schema())}
+    parameters = object_schema(tool.schema())
+    function = {"name": wire_name(tool.name), "description": described(tool), "parameters": parameters}
     return encode({"type": "function", "function": function})
 
 

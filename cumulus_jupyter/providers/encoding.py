@@ -10,7 +10,7 @@ from typing import Any
 from ..agent.messages import Image, Message, Reply, ToolCall, ToolResult, ToolResults
 from ..agent.tool import Tool
 
-__all__ = ["History", "ToolCache", "dumps", "encode", "images_in", "object_schema", "result_text", "wire_ids"]
+__all__ = ["History", "ToolCache", "dumps", "encode", "images_in", "result_text", "wire_ids"]
 
 _MISSING = "no result: the call was interrupted; effects may have happened. Check before you repeat it."
 
@@ -58,14 +58,14 @@ class History:
                     continue
                 whole = whole and None not in message.results
             elif self.owed is not None:
-                self.append(self._missing(self.owed), ToolResults)
+                self.append(self._missing(self.owed), None)
             piece = message.encoded.get(key)
             if piece is None:
                 piece = self.encode(message)
                 if whole:
                     message.encoded[key] = piece
             if piece:
-                self.append(piece, type(message))
+                self.append(piece, message)
             self.owed = message if isinstance(message, Reply) and message.calls else None
         self._count = len(messages)
         self._known = (
@@ -99,16 +99,27 @@ class History:
         """The message's bytes; empty for one that is not sent."""
         raise NotImplementedError
 
-    def append(self, piece: bytes, kind: type) -> None:
-        """Add a message's bytes."""
+    def append(self, piece: bytes, message: Message | None) -> None:
+        """Add a message's bytes; None for results that are missing."""
         raise NotImplementedError
 
 
 class ToolCache:
-    """Encoded tools: each once, and the joined list once for each set that is sent."""
+    """Encoded tools: each once, and the joined list once for each set that is sent.
 
-    def __init__(self, encode_tool: Callable[[Tool], bytes]) -> None:
+    A tool whose schema can't be sent is left out, alone.
+
+    Parameters
+    ----------
+    encode_tool
+        Encodes one tool.
+    left_out
+        Where it is noted why a tool is left out, by its name.
+    """
+
+    def __init__(self, encode_tool: Callable[[Tool], bytes], left_out: dict[str, str]) -> None:
         self._encode_tool = encode_tool
+        self._left_out = left_out
         self._each: dict[Tool, bytes] = {}
         self._sent: tuple[Tool, ...] = ()
         self._joined = b""
@@ -117,25 +128,24 @@ class ToolCache:
         """The tools' JSON objects, joined by commas."""
         wanted = tuple(tools)
         if wanted != self._sent:
-            self._sent, self._joined = wanted, b",".join(map(self.each, wanted))
+            self._sent, self._joined = wanted, b",".join(filter(None, map(self.each, wanted)))
         return self._joined
 
     def each(self, tool: Tool) -> bytes:
-        """A tool's JSON object."""
+        """A tool's JSON object; empty for one that is left out."""
         if tool not in self._each:
-            self._each[tool] = self._encode_tool(tool)
+            try:
+                self._each[tool] = self._encode_tool(tool)
+                self._left_out.pop(tool.name, None)
+            except Exception as error:  # a schema comes from anywhere; whatever it does, it costs this tool only
+                self.leave_out(tool, str(error) or type(error).__name__)
         return self._each[tool]
 
-
-def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with an object at its top, as every server asks; alternatives there are merged into one object."""
-    merged = {k: v for k, v in schema.items() if k not in ("anyOf", "oneOf", "allOf", "not", "enum", "$schema")}
-    properties = dict(schema.get("properties") or {})
-    for key in ("anyOf", "oneOf", "allOf"):
-        for branch in schema.get(key) or ():
-            if isinstance(branch, dict):
-                properties.update(branch.get("properties") or {})
-    return {**merged, "type": "object", "properties": properties}
+    def leave_out(self, tool: Tool, reason: str) -> None:
+        """Send this tool no more."""
+        self._each[tool] = b""
+        self._left_out[tool.name] = reason
+        self._sent, self._joined = (), b""
 
 
 def wire_ids(calls: Sequence[ToolCall], *, allowed: str = "") -> list[str]:

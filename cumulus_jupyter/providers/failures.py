@@ -53,7 +53,9 @@ _PASSING = re.compile(
     re.IGNORECASE,
 )
 _NO_TOOLS = re.compile(
-    r"does not support (?:tools|tool use|function)|no endpoints found that support tool", re.IGNORECASE
+    r"does not support (?:tools|tool use|tool calling|function)|no endpoints found that support tool"
+    r"|tools param requires|auto.? tool choice requires",
+    re.IGNORECASE,
 )
 _NO_MODEL = re.compile(
     r"model.{0,80}(?:not found|does not exist|not exist|not supported|unknown|not available|no longer|deprecated)"
@@ -105,9 +107,8 @@ def refused(target: Target, refusal: Refusal, limits: Limits | None) -> Provider
             overflow=True,
         )
     spent = _SPENT.search(text) is not None
-    passing = (
-        (status in (408, 409, 429) or status >= 500) and not spent and refusal.headers.get("x-should-retry") != "false"
-    )
+    stays = spent or status == 501 or _NO_TOOLS.search(text) or refusal.headers.get("x-should-retry") == "false"
+    passing = not stays and (status in (408, 409, 429) or status >= 500)
     return ProviderError(
         _sentence(target, status, said, text, spent=spent),
         status=status,

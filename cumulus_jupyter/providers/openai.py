@@ -15,6 +15,7 @@ from .accumulate import ChatReply
 from .chat_messages import ChatMessages, Habits, encode_tool
 from .encoding import ToolCache, encode, images_in
 from .failures import Target
+from .names import faulty_tool, wire_name
 from .streaming import Folding, WireProvider
 from .transport import Transport
 
@@ -44,7 +45,7 @@ class OpenAIProvider(WireProvider):
         super().__init__(target, facts, Transport(target, "openai", self._client, "/chat/completions", omitted))
         limit = "max_completion_tokens" if official else "max_tokens"
         self._messages = ChatMessages(self.name, Habits(limit, images=facts.images))
-        self._tools = ToolCache(encode_tool)
+        self._tools = ToolCache(encode_tool, self._left_out)
         self._known: tuple[tuple[Tool, ...], dict[str, Tool]] = ((), {})
         self._learned: set[str] = set()
         self._streamed = True
@@ -58,11 +59,12 @@ class OpenAIProvider(WireProvider):
             tail["stream_options"] = {"include_usage": True}
         if request.effort and self.facts.thinking and habits.effort:
             tail["reasoning_effort"] = request.effort
-        if request.tools and not request.allow_calls and habits.choice:
+        tools = self._tools(request.tools)
+        if tools and not request.allow_calls and habits.choice:
             tail["tool_choice"] = "none"
         parts = [b'{"model":', encode(self._target.model)]
-        if request.tools:
-            parts += [b',"tools":[', self._tools(request.tools), b"]"]
+        if tools:
+            parts += [b',"tools":[', tools, b"]"]
         parts += [b',"messages":[', messages, b"],", encode(tail)[1:]]
         return b"".join(parts)
 
@@ -79,7 +81,10 @@ class OpenAIProvider(WireProvider):
         return ChatReply(self._known[1])
 
     def _adapt(self, text: str, request: Request) -> bool:
-        """Change the habit that a refusal complains about, each at most once."""
+        """Change the habit that a refusal complains about, each at most once; leave out a tool that it names."""
+        if faulty := faulty_tool(text, [tool for tool in request.tools if self._tools.each(tool)]):
+            self._tools.leave_out(faulty, text)
+            return True
         for name, applies in self._complaints(text, request):
             if applies and name not in self._learned:
                 self._learned.add(name)
@@ -126,5 +131,6 @@ class OpenAIProvider(WireProvider):
 def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
     """Tools by every name that they answer to."""
     known = {alias: tool for tool in tools for alias in tool.aliases}
+    known.update({wire_name(tool.name): tool for tool in tools})
     known.update({tool.name: tool for tool in tools})
     return known

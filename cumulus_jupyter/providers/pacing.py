@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from ..agent.errors import ProviderError
-from ..agent.events import TextDelta, ThinkingDelta
+from ..agent.events import Notice, TextDelta, ThinkingDelta
 from ..agent.messages import Reply
 from ..agent.provider import ModelFacts, Provider, Request
 
@@ -52,7 +52,7 @@ class PacedProvider:
         """The model's, learned facts included."""
         return self._inner.facts
 
-    async def stream(self, request: Request) -> AsyncGenerator[TextDelta | ThinkingDelta | Reply, None]:
+    async def stream(self, request: Request) -> AsyncGenerator[TextDelta | ThinkingDelta | Notice | Reply, None]:
         """Send the request when its turn comes and stream the reply."""
         while True:
             await self._turn()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..agent.errors import ProviderError, SettingsError
-from ..agent.events import TextDelta, ThinkingDelta
+from ..agent.events import Notice, TextDelta, ThinkingDelta
 from ..agent.messages import Reply, StopReason, ToolCall, Usage, UserMessage
 from ..agent.provider import ModelFacts, Provider, Request
 from .encoding import dumps
@@ -52,14 +52,14 @@ class RecordingProvider:
         """The recorded model's."""
         return self._inner.facts
 
-    async def stream(self, request: Request) -> AsyncGenerator[TextDelta | ThinkingDelta | Reply, None]:
+    async def stream(self, request: Request) -> AsyncGenerator[TextDelta | ThinkingDelta | Notice | Reply, None]:
         """Stream the reply, and write it down once it is whole."""
         deltas: list[list[str]] = []
         async with aclosing(self._inner.stream(request)) as items:
             async for item in items:
                 if isinstance(item, Reply):
                     self._write(request, deltas, item)
-                else:
+                elif not isinstance(item, Notice):
                     _join(deltas, item)
                 yield item
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from ..agent.errors import ProviderError
-from ..agent.events import TextDelta, ThinkingDelta
+from ..agent.events import Notice, TextDelta, ThinkingDelta
 from ..agent.messages import Reply, StopReason
 from ..agent.provider import ModelFacts, Request
 from .encoding import images_in
 from .failures import Refusal, Target, incomplete, network_error, refused, stream_error
 from .limits import read_limits
+from .names import called_back
 from .sse import DamagedStream, EventDecoder, NotAStream, StreamFault, decode_object
 from .transport import Transport
 
@@ -22,6 +24,9 @@ __all__ = ["Folding", "WireProvider"]
 
 _ADAPTABLE = (400, 404, 415, 422, 500, 501)
 """Statuses that servers give to a parameter or a form that they don't know."""
+_LOADS = re.compile(r"loading|still starting|warming up|not ready", re.IGNORECASE)
+_LOADING = (3.0, 10.0, 30.0, 60.0)
+"""Seconds to wait for a server that still loads its model, which takes longer than a passing fault."""
 _IMAGE_TOKENS = 1_500
 _DRAIN = 0.5
 """Seconds for the end of a response whose reply is whole, so that its connection can be used again."""
@@ -69,11 +74,16 @@ class WireProvider:
         self._target = target
         self._transport = transport
         self._shared_window = False
+        self._left_out: dict[str, str] = {}
+        self._told: dict[str, str] = {}
+        self._loading = 0
         self._doubted: tuple[int, int] | None = None
 
-    async def stream(self, request: Request) -> AsyncGenerator[TextDelta | ThinkingDelta | Reply, None]:
+    async def stream(self, request: Request) -> AsyncGenerator[TextDelta | ThinkingDelta | Notice | Reply, None]:
         """Send the request and stream the reply."""
         body, response = await self._open(request)
+        for notice in self._notices():
+            yield notice
         fold, decoder = self._folding(request), EventDecoder()
         failure: ProviderError | None = None
         chunks = response.aiter_bytes()
@@ -108,7 +118,17 @@ class WireProvider:
             yield delta
         if not request.allow_calls and reply.calls:
             reply.calls, reply.native, reply.stop = [], None, StopReason.END
+        reply.calls = called_back(reply.calls, (*request.tools, *request.deferred))
         yield reply
+
+    def _notices(self) -> list[Notice]:
+        """What the person has to know of tools that were left out, once."""
+        new = {name: why for name, why in self._left_out.items() if self._told.get(name) != why}
+        self._told |= new
+        return [
+            Notice(f"The tool {name} was left out: {self.host} can't take its schema ({why}).")
+            for name, why in new.items()
+        ]
 
     def _failure(self, error: Exception) -> ProviderError:
         """What went wrong in a stream, as the error that is raised."""
@@ -152,7 +172,9 @@ class WireProvider:
         while True:
             body = self.body(request)
             try:
-                return body, await self._transport.open(body)
+                response = await self._transport.open(body)
+                self._loading = 0
+                return body, response
             except Refusal as refusal:
                 if not (refusal.status in _ADAPTABLE and self._adapt(refusal.text, request)):
                     raise self._refused(refusal, request) from None
@@ -168,7 +190,11 @@ class WireProvider:
                 ceiling=min(self.facts.ceiling, ceiling),
                 window=min(self.facts.window, limits.window or self.facts.window),
             )
-        return refused(self._target, refusal, limits)
+        error = refused(self._target, refusal, limits)
+        if error.retryable and error.retry_after is None and _LOADS.search(refusal.text):
+            error.retry_after = _LOADING[min(self._loading, len(_LOADING) - 1)]
+            self._loading += 1
+        return error
 
     def _budget(self, request: Request) -> int:
         """Tokens to ask for: where reply and conversation share the window, what is left of it."""

@@ -17,8 +17,9 @@ import pydantic
 from pydantic.errors import PydanticUserError
 
 from ..agent.errors import SettingsError, ToolError
+from .by_schema import validated
 
-__all__ = ["Arguments", "check", "faults", "plain_schema"]
+__all__ = ["Arguments", "brief", "check", "faults", "plain_schema", "shape", "validated"]
 
 _MOST_FAULTS = 12
 _CONTAINERS = {
@@ -208,7 +209,7 @@ def _mend(arguments: dict[str, Any], fault: Any, model: type[pydantic.BaseModel]
     if new is None:
         return None
     holder[key] = new
-    return f"{path}: {_brief(value)} taken as {_brief(new)}"
+    return f"{path}: {brief(value)} taken as {brief(new)}"
 
 
 def _required(model: type[pydantic.BaseModel], name: str) -> bool:
@@ -291,7 +292,7 @@ def _told_fault(arguments: dict[str, Any], fault: Any, schema: dict[str, Any]) -
     message = fault["msg"]
     for theirs, ours in _WORDS:
         message = message.replace(theirs, ours)
-    got = f", got {_brief(place[0][place[1]])}" if place else ""
+    got = f", got {brief(place[0][place[1]])}" if place else ""
     return f"{path or 'the arguments'} {message}{got}"
 
 
@@ -317,6 +318,7 @@ def shape(schema: Any, defs: dict[str, Any], *, top: bool = False, depth: int = 
     return inner if top else f"{{{inner}}}"
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
+    """A value as JSON, cut where it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text):,} characters)"

@@ -14,7 +14,8 @@ class Turn:
 
     ``calls`` are (name, arguments) or (name, arguments, id). ``usage`` is tokens read and written. ``body`` replaces
     all of it by raw bytes. The response is written in pieces that end at ``cuts`` (byte positions), or ``every`` so
-    many bytes, with ``delay`` seconds before each; after ``drop`` bytes the connection is cut;
+    many bytes, with ``delay`` seconds before each; after ``drop`` bytes the connection is cut,
+    ``mute``: before any;
     ``linger`` is seconds that it stays open behind the last byte.
     """
 
@@ -29,6 +30,7 @@ class Turn:
     cuts: Sequence[int] = ()
     every: int = 0
     delay: float = 0.0
+    mute: bool = False
     drop: int | None = None
     linger: float = 0.0
     reasoning_field: str = "reasoning_content"

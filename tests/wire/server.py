@@ -155,6 +155,9 @@ class ModelServer(_Threaded):
         return Turn(status=400, body=json.dumps({"type": "error", "error": error}).encode())
 
     async def _send(self, writer: asyncio.StreamWriter, turn: Turn, *, chat: bool = True, model: str = "") -> None:
+        if turn.mute:
+            writer.transport.abort()
+            return
         body = turn.body
         kind = "text/event-stream" if turn.status == 200 else "application/json"
         if body is None and chat:

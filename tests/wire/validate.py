@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from .schemas import schema_fault
+
 CHAT_KEYS = {
     "model",
     "messages",
@@ -90,14 +92,12 @@ def _arguments_fault(call: dict[str, Any]) -> str | None:
 
 def _schema_faults(tools: list[dict[str, Any]], field: str) -> Iterable[str]:
     names = [tool.get("name", "") for tool in tools]
-    for tool in tools:
+    for number, tool in enumerate(tools):
         if not TOOL_NAME.fullmatch(tool.get("name", "")):
             yield f"tool name {tool.get('name')!r} does not match {TOOL_NAME.pattern}"
-        schema = tool.get(field, {})
-        if schema.get("type") != "object" or not isinstance(schema.get("properties"), dict):
-            yield f"{tool['name']}: schema must be an object with properties"
-        if {"anyOf", "oneOf", "allOf"} & schema.keys():
-            yield f"{tool['name']}: {field} does not support oneOf, allOf, or anyOf at the top level"
+        if fault := schema_fault(tool.get(field, {}), keys=field == "input_schema"):
+            where = f"Invalid schema for function '{tool['name']}'"
+            yield f"{where if field == 'parameters' else f'tools.{number}.custom.input_schema'}: {fault}"
     if len(set(names)) < len(names):
         yield "tool names must be unique"
 
@@ -159,6 +159,8 @@ def _assistant_faults(number: int, blocks: list[dict[str, Any]], signed: set[str
             yield f"messages.{number}.content.{place}: text content blocks must be non-empty"
         if block["type"] == "tool_use" and not re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]):
             yield f"messages.{number}.content.{place}.tool_use.id: String should match pattern"
+        if block["type"] == "tool_use" and not re.fullmatch(r"[a-zA-Z0-9_-]{1,200}", block["name"]):
+            yield f"messages.{number}.content.{place}.tool_use.name: String should match pattern"
         if block["type"] == "tool_use" and not isinstance(block["input"], dict):
             yield f"messages.{number}.content.{place}.tool_use.input: Input should be a valid dictionary"
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...agent.errors import ToolError
 from ...agent.tool import Access, Output, Tool, ToolContext
 from ...agent.windowing import OUTER_CAP
+from ..by_schema import validated
 from .call import Call
 from .listing import Listed
 from .names import tool_name
@@ -39,7 +40,8 @@ def mcp_tool(servers: Servers, server: str, listed: Listed, seconds: float, abou
     access = Access.FREE if listed.read_only else Access.RUN
 
     async def run(context: ToolContext, arguments: dict[str, Any]) -> Output:
-        arguments, notes = _validated(name, schema, arguments)
+        # Off the loop: what checks arguments takes a second to import.
+        arguments, notes = await asyncio.to_thread(validated, schema, arguments, name=name)
         call = Call(context, seconds)
         result = await servers.call(server, listed.name, arguments, call)
         output = output_of(result)
@@ -62,23 +64,6 @@ def mcp_tool(servers: Servers, server: str, listed: Listed, seconds: float, abou
         listed=listed,
         about=about,
     )
-
-
-def _validated(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    from .. import arguments as checks
-
-    if validated := getattr(checks, "validated", None):
-        values, notes = validated(schema, arguments)
-        return values, notes
-    from jsonschema.validators import validator_for
-
-    faults = [
-        f"- {'.'.join(map(str, error.absolute_path)) or 'the arguments'}: {error.message}"
-        for error in validator_for(schema)(schema).iter_errors(arguments)
-    ]
-    if faults:
-        raise ToolError("\n".join([f"faults in the arguments of {name}; nothing was done.", *faults]))
-    return arguments, []
 
 
 def _with_notes(output: Output, notes: list[str]) -> Output:
