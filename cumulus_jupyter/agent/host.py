@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from .messages import Answer, Ask
 
-__all__ = ["CodeRun", "Host", "LiveNotebook", "Place", "working_in"]
+__all__ = ["CodeRun", "Expected", "Host", "LiveNotebook", "Place", "working_in"]
+
+
+Expected = Mapping[str, str] | None
 
 
 @dataclass(slots=True)
@@ -69,14 +72,50 @@ class LiveNotebook(Protocol):
     Each method raises :class:`~.errors.BridgeError` where the front end refuses or does not answer.
     """
 
-    async def read(self) -> dict[str, Any]:
-        """``{path, nbformat, nbformat_minor, cells: [nbformat cells]}`` as it stands, unsaved edits included."""
+    async def read(self, *, outputs: bool = True) -> dict[str, Any]:
+        """``{path, nbformat, nbformat_minor, cells: [nbformat cells]}`` as it stands, unsaved edits included.
+
+        Outputs that are very long come cut, or with ``outputs=False`` not at all.
+        """
         ...
 
     async def insert(
         self, *, kind: str, source: str, after: str | None = None, before: str | None = None
     ) -> dict[str, Any]:
-        """Insert a cell; ``{cell_id, index (0-based), count}`` once it is there."""
+        """Insert a cell. Each edit is one undoable step and gives ``{cell_id, index (0-based), count}`` once done."""
+        ...
+
+    async def replace(self, cell_id: str, source: str, *, expected: Expected = None) -> dict[str, Any]:
+        """Give a cell another source.
+
+        ``expected`` is ``{kind, source}`` as they were read: the edit is refused where the cell is not so any more.
+        """
+        ...
+
+    async def delete(self, cell_id: str, *, expected: Expected = None) -> dict[str, Any]:
+        """Delete a cell; ``index`` is where it stood."""
+        ...
+
+    async def move(
+        self, cell_id: str, *, after: str | None = None, before: str | None = None, expected: Expected = None
+    ) -> dict[str, Any]:
+        """Move a cell behind or before another one."""
+        ...
+
+    async def set_kind(self, cell_id: str, *, kind: str, expected: Expected = None) -> dict[str, Any]:
+        """Make a cell code, markdown or raw."""
+        ...
+
+    async def clear_outputs(self, cell_id: str | None, *, expected: Expected = None) -> dict[str, Any]:
+        """Clear one code cell, or all that are not running; ``{outputs, cleared}`` count what went."""
+        ...
+
+    async def run(self, cell_id: str, source: str, *, timeout: float, expected: Expected = None) -> CodeRun:
+        """Run a code cell while the agent's own cell is running; at ``timeout`` seconds it is interrupted."""
+        ...
+
+    def last_took(self, cell_id: str) -> float:
+        """Seconds that the cell ran when it last ended in this kernel, 0 where that is not known."""
         ...
 
     async def save(self) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..agent.errors import BridgeError
+from ..agent.host import CodeRun, Expected
 
 __all__ = ["PROTOCOL", "TARGET", "Bridge"]
 
 TARGET = "cumulus.notebook"
 PROTOCOL = 1
+_FIRST_OPERATIONS = ("hello", "locate", "read", "insert", "save")
+"""What pages know that don't tell their operations."""
+RunCell = Callable[[str, str, str, float], Awaitable[tuple[CodeRun, int | None]]]
 _HELLO_SECONDS = 3.0
 _GRACE = 0.3
 """Seconds that a tab which did not run the cell has to wait for the one that did."""
@@ -35,6 +39,12 @@ class Bridge:
         self._hellos: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._hello: dict[str, Any] | None = None
         self._opening: asyncio.Task[bool] | None = None
+        self.refusal = ""
+        """Why a front end that answered can't be talked to; empty where none has refused."""
+        self.path = ""
+        """The notebook's path as a front end last told it, renames included; relative to the server's root."""
+        self.run_cell: RunCell | None = None
+        self.seconds: dict[str, float] = {}
 
     @property
     def connected(self) -> bool:
@@ -71,7 +81,13 @@ class Bridge:
             Nobody answered in time, or the front end refused: its code is the text's first word.
         """
         if not self.connected and not await self.ready():
-            raise BridgeError("no front end with the Cumulus extension answers for this notebook")
+            raise BridgeError(self.refusal or "no front end with the Cumulus extension answers for this notebook")
+        known = self.hello.get("operations")
+        if op not in (_FIRST_OPERATIONS if known is None else known):
+            raise BridgeError(
+                f"the Cumulus extension in this page is older than the kernel's and can't do {op!r}: update "
+                "cumulus-jupyter where JupyterLab runs, then reload the page"
+            )
         try:
             return await self._send({"op": op, "client": self.hello.get("client"), **(data or {})}, seconds)
         except TimeoutError:
@@ -82,16 +98,57 @@ class Bridge:
 
     # LiveNotebook ------------------------------------------------------------------------------------------------
 
-    async def read(self) -> dict[str, Any]:
+    async def read(self, *, outputs: bool = True) -> dict[str, Any]:
         """The notebook as it stands in the front end."""
-        return await self.request("read", {"outputs": True})
+        return await self.request("read", {"outputs": outputs})
 
     async def insert(
         self, *, kind: str, source: str, after: str | None = None, before: str | None = None
     ) -> dict[str, Any]:
         """Insert a cell; the reply comes once it is there."""
-        anchors = {name: value for name, value in (("after", after), ("before", before)) if value is not None}
-        return await self.request("insert", {"kind": kind, "source": source, **anchors})
+        return await self._edit("insert", kind=kind, source=source, after=after, before=before)
+
+    async def replace(self, cell_id: str, source: str, *, expected: Expected = None) -> dict[str, Any]:
+        """Give a cell another source."""
+        return await self._edit("replace", cell_id=cell_id, source=source, expected=expected)
+
+    async def delete(self, cell_id: str, *, expected: Expected = None) -> dict[str, Any]:
+        """Delete a cell."""
+        return await self._edit("delete", cell_id=cell_id, expected=expected)
+
+    async def move(
+        self, cell_id: str, *, after: str | None = None, before: str | None = None, expected: Expected = None
+    ) -> dict[str, Any]:
+        """Move a cell."""
+        return await self._edit("move", cell_id=cell_id, after=after, before=before, expected=expected)
+
+    async def set_kind(self, cell_id: str, *, kind: str, expected: Expected = None) -> dict[str, Any]:
+        """Make a cell code, markdown or raw."""
+        return await self._edit("set_kind", cell_id=cell_id, kind=kind, expected=expected)
+
+    async def clear_outputs(self, cell_id: str | None, *, expected: Expected = None) -> dict[str, Any]:
+        """Clear one code cell, or all that are not running."""
+        return await self._edit("clear_outputs", cell_id=cell_id, expected=expected)
+
+    async def run(self, cell_id: str, source: str, *, timeout: float, expected: Expected = None) -> CodeRun:
+        """Run a code cell, its outputs live in it."""
+        if self.run_cell is None:
+            raise BridgeError("cells can't be run here")
+        begun = await self._edit("run_begin", cell_id=cell_id, expected=expected)
+        run, count = CodeRun(), None
+        try:
+            run, count = await self.run_cell(source, cell_id, begun["msg_id"], timeout)
+        finally:
+            ended = await self._edit("run_end", cell_id=cell_id, execution_count=count)
+        run.outputs = ended["outputs"]
+        return run
+
+    def last_took(self, cell_id: str) -> float:
+        """Seconds that the cell ran when it last ended in this kernel."""
+        return self.seconds.get(cell_id, 0.0)
+
+    async def _edit(self, op: str, **values: Any) -> dict[str, Any]:
+        return await self.request(op, {name: value for name, value in values.items() if value is not None})
 
     async def save(self) -> None:
         """Save the notebook."""
@@ -121,9 +178,13 @@ class Bridge:
         comm.on_close(lambda _message: self._closed(comm))
         comm.send({"id": "hello", "op": "hello"})
         try:
-            self._hello = await self._elect()
+            hello = await self._elect()
         except TimeoutError:
             return False
+        if not hello.get("ok"):
+            self.refusal = str(hello.get("error", {}).get("message", ""))
+            return False
+        self._hello, self.refusal, self.path = hello, "", str(hello.get("path") or "")
         return True
 
     async def _elect(self) -> dict[str, Any]:
@@ -155,8 +216,11 @@ class Bridge:
     def _take(self, data: dict[str, Any]) -> None:
         id = data.get("id")
         if id == "hello":
-            if data.get("ok") and data.get("protocol") == PROTOCOL:
+            code = data.get("error", {}).get("code")  # a tab whose notebook was closed is no refusal
+            if code == "protocol" or (data.get("ok") and data.get("protocol") == PROTOCOL):
                 self._hellos.put_nowait(data)
+        elif data.get("op") == "moved":
+            self.path = str(data.get("path") or self.path)
         elif data.get("op") == "stop":
             self._on_stop(str(data.get("run", "")))
             self._comm.send({"id": id, "ok": True})

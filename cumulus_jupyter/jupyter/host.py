@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..agent.errors import BridgeError
 from ..agent.host import CodeRun, Place
 from ..agent.messages import Answer, Ask, Outcome
 from .bridge import Bridge
+from .cellrun import CellRunner
 from .interrupt import InterruptHandler
 from .kernel import KernelRunner
 from .view import CellView
@@ -40,9 +43,12 @@ current_cell: ContextVar[CellContext] = ContextVar("cumulus_current_cell")
 class KernelHost:
     """A notebook's kernel, seen from the cell of the run that asks."""
 
-    def __init__(self, shell: Any, bridge: Bridge) -> None:
-        self._shell, self.bridge = shell, bridge
-        self._runner = KernelRunner(shell)
+    def __init__(self, shell: Any, bridge: Any) -> None:
+        self._shell = shell
+        self.bridge: Bridge = bridge
+        self._runner, self._cells = KernelRunner(shell), CellRunner(shell)
+        if bridge is not None:  # without one code still runs, and no notebook is found
+            bridge.run_cell, bridge.seconds = self._run_cell, self._cells.seconds
         self.person = False
 
     @property
@@ -59,7 +65,11 @@ class KernelHost:
 
     async def live_notebook(self) -> Bridge | None:
         """The notebook in its front end; waits for a connection that is being made."""
-        if not self.person or not await self.bridge.ready():
+        if not self.person:
+            return None
+        if not await self.bridge.ready():
+            if self.bridge.refusal:
+                raise BridgeError(self.bridge.refusal)
             return None
         current_cell.get().place = self.locate()
         return self.bridge
@@ -80,14 +90,19 @@ class KernelHost:
         cell = str((parent.get("metadata") or {}).get("cellId") or "")
         named = str(self._shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME") or "")
         path = named if named.endswith(".ipynb") else ""
-        if shown := self.bridge.hello.get("path"):
-            return Place(_absolute(str(shown), path), cell, live=True)
+        if shown := self.bridge.path:
+            return Place(_absolute(shown, path), cell, live=self.bridge.connected)
         return Place(path, cell)
 
     async def open_in(self, path: str) -> str:
-        """A running server that has this notebook open with a kernel."""
+        """Colab or VS Code where they show this notebook; else a running server that has it open with a kernel."""
         if not self.person:
             return ""
+        if os.path.realpath(path) == os.path.realpath(self.place().path):
+            if "google.colab" in sys.modules:
+                return "Colab"
+            if self._shell.user_ns.get("__vsc_ipynb_file__"):
+                return "VS Code"
         return await asyncio.to_thread(_open_in_server, path)
 
     async def ask(self, ask: Ask) -> Answer:
@@ -96,6 +111,11 @@ class KernelHost:
         if not self.person or cell is None or cell.ask is None:
             return Answer(Outcome.NO_USER)
         return await cell.ask(ask)
+
+    async def _run_cell(self, source: str, cell: str, message: str, timeout: float) -> tuple[CodeRun, int | None]:
+        """Run another cell; with the number that its prompt shows, the agent cell's own."""
+        run = await self._cells.run(source, cell, message, timeout, current_cell.get().interrupts)
+        return run, self._shell.execution_count
 
     async def run_code(
         self, code: str, *, call_id: str, folder: Path, timeout: float, progress: Callable[[str], None]

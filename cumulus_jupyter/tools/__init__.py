@@ -16,6 +16,7 @@ def builtin_tools() -> list[Tool]:
     from .ask import ask_user_question
     from .files import edit_file, read_file, write_file
     from .notebook import notebook_edit, notebook_read
+    from .notebook_run import notebook_run
     from .panel import present_ui
     from .python import run_python
     from .results import read_result
@@ -40,6 +41,7 @@ def builtin_tools() -> list[Tool]:
         activate_skill,
         notebook_read,
         notebook_edit,
+        notebook_run,
         run_shell,
         inspect_variables,
         read_result,

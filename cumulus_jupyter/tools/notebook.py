@@ -12,23 +12,14 @@ from ..agent.errors import BridgeError, ToolError
 from ..agent.host import LiveNotebook
 from ..agent.tool import DEFAULT_CAP, LARGE_CAP, Access, Output, ToolContext
 from ..agent.transcript import Transcript
-from ..notebook.cells import (
-    CellView,
-    EditResult,
-    cell_views,
-    check_kind,
-    check_source,
-    find_cell,
-    first_line,
-    render_cells,
-    unified_diff,
-)
+from ..notebook.cells import CellView, EditResult, cell_views, find_cell, render_cells
 from ..notebook.disk import DiskNotebook, create_notebook
+from ..notebook.live import LiveEdits
 from . import textfile
 from .function import tool
 from .paths import read_access, resolve, write_access
 
-__all__ = ["notebook_edit", "notebook_read"]
+__all__ = ["Target", "find_target", "last_seen", "notebook_edit", "notebook_lock", "notebook_read"]
 
 Operation = Literal["insert", "replace", "edit", "delete", "move", "set_kind", "clear_outputs", "create"]
 
@@ -36,12 +27,25 @@ _NEEDS_CELL = ("replace", "edit", "delete", "move", "set_kind")
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class Target:
     """The notebook that a call is about: ``live`` where its front end is the way to it."""
 
     path: Path
     live: LiveNotebook | None
     own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """What an edit was called with."""
+
+    cell_id: str | None
+    before: str | None
+    after: str | None
+    kind: str
+    source: str | None
+    old: str | None
+    new: str | None
 
 
 def _read_access(root: Path, arguments: dict[str, Any]) -> Access:
@@ -53,8 +57,13 @@ def _edit_access(root: Path, arguments: dict[str, Any]) -> Access:
 
 
 def _locks(root: Path, arguments: dict[str, Any]) -> list[str]:
+    return [notebook_lock(root, arguments)]
+
+
+def notebook_lock(root: Path, arguments: dict[str, Any]) -> str:
+    """What a call holds while it uses the notebook that its arguments name."""
     path = arguments.get("path")
-    return [f"notebook:{os.path.realpath(root / str(path)) if path else 'own'}"]
+    return f"notebook:{os.path.realpath(root / str(path)) if path else 'own'}"
 
 
 @tool(deferred=True, cap=LARGE_CAP, access=_read_access, locks=_locks)
@@ -65,9 +74,9 @@ async def notebook_read(
     outputs: Annotated[bool, "show outputs, each cut to 2,000 characters"] = True,
 ) -> Output:
     """Read a Jupyter notebook (.ipynb): cell ids, sources in full, outputs and images."""
-    target = await _target(ctx, path, writing=False)
+    target = await find_target(ctx, path, writing=False)
     if target.live:
-        views, note = cell_views((await target.live.read())["cells"]), ""
+        views, note = await _read_live(target.live, outputs), ""
     else:
         notebook = await asyncio.to_thread(DiskNotebook(target.path).read)
         views, note = notebook.cells, notebook.note
@@ -101,22 +110,18 @@ async def notebook_edit(
         raise ToolError(f"{operation} needs cell_id; read the notebook to see the ids")
     if operation == "create":
         return await _create(ctx, path, kind, source)
-    target = await _target(ctx, path, writing=True)
+    target = await find_target(ctx, path, writing=True)
     if operation == "insert" and before is None and after is None:
         after = await _usual_place(ctx, target)
+    known = last_seen(ctx.transcript, target.path).get(cell_id or "")
+    given = _Arguments(cell_id, before, after, kind, source, old, new)
     if target.live:
-        if operation != "insert":
-            raise ToolError(
-                f"{operation} can't yet be done in a notebook that is open; only insert can. Insert a new cell and "
-                "tell the person what to change, or write a copy with operation=create."
-            )
-        result = await _insert_live(target, target.live, kind, source or "", after, before)
-        undo = {"path": str(target.path), "operation": "insert", "cell": result.cell_id, "hash": result.hash}
+        result = await _edited(LiveEdits(target.live, str(target.path)), operation, given, known)
+        undo = {"path": str(target.path), "operation": operation, "cell": result.cell_id, "hash": result.hash}
+        undo = undo if result.changed else {}
     else:
-        known = _last_seen(ctx.transcript, target.path).get(cell_id or "")
         disk = DiskNotebook(target.path)
-        work = _on_disk(disk, operation, cell_id, before, after, kind, source, old, new, known)
-        result = await asyncio.to_thread(work)
+        result = await asyncio.to_thread(_edited, disk, operation, given, known)
         undo = (
             textfile.undo(Path(os.path.realpath(target.path)), *disk.change, ctx.transcript.spool)
             if disk.change
@@ -125,34 +130,31 @@ async def notebook_edit(
     return _output(operation, target.path, result, undo)
 
 
-def _on_disk(
-    disk: DiskNotebook,
-    operation: str,
-    cell_id: str | None,
-    before: str | None,
-    after: str | None,
-    kind: str,
-    source: str | None,
-    old: str | None,
-    new: str | None,
-    known: str | None,
-) -> Any:
-    """The edit of a closed notebook, as a function to run off the loop."""
-    cell = cell_id or ""
-    if operation == "replace" and source is None:
+def _edited(editor: Any, operation: str, given: _Arguments, known: str | None) -> Any:
+    """Carry out an edit, on a :class:`DiskNotebook` at once, on :class:`LiveEdits` when awaited."""
+    cell = given.cell_id or ""
+    if operation == "replace" and given.source is None:
         raise ToolError("replace needs source")
-    if operation == "edit" and (old is None or new is None):
+    if operation == "edit" and (given.old is None or given.new is None):
         raise ToolError("edit needs old and new")
+    places = {"after": given.after, "before": given.before}
     edits = {
-        "insert": lambda: disk.insert(kind, source or "", after=after, before=before),
-        "replace": lambda: disk.replace(cell, source or "", expected_hash=known),
-        "edit": lambda: disk.edit(cell, old or "", new or "", expected_hash=known),
-        "delete": lambda: disk.delete(cell, expected_hash=known),
-        "move": lambda: disk.move(cell, after=after, before=before, expected_hash=known),
-        "set_kind": lambda: disk.set_kind(cell, kind, expected_hash=known),
-        "clear_outputs": lambda: disk.clear_outputs(cell_id, expected_hash=known),
+        "insert": lambda: editor.insert(given.kind, given.source or "", **places),
+        "replace": lambda: editor.replace(cell, given.source, expected_hash=known),
+        "edit": lambda: editor.edit(cell, given.old, given.new, expected_hash=known),
+        "delete": lambda: editor.delete(cell, expected_hash=known),
+        "move": lambda: editor.move(cell, **places, expected_hash=known),
+        "set_kind": lambda: editor.set_kind(cell, given.kind, expected_hash=known),
+        "clear_outputs": lambda: editor.clear_outputs(given.cell_id, expected_hash=known),
     }
-    return edits[operation]
+    return edits[operation]()
+
+
+async def _read_live(live: LiveNotebook, outputs: bool) -> list[CellView]:
+    try:
+        return cell_views((await live.read(outputs=outputs))["cells"])
+    except BridgeError as error:
+        raise ToolError(f"the notebook can't be read: {error}") from None
 
 
 async def _create(ctx: ToolContext, path: str | None, kind: str, source: str | None) -> Output:
@@ -168,30 +170,6 @@ async def _create(ctx: ToolContext, path: str | None, kind: str, source: str | N
     return _output("create", place, result, undo)
 
 
-async def _insert_live(
-    target: _Target, live: LiveNotebook, kind: str, source: str, after: str | None, before: str | None
-) -> EditResult:
-    check_kind(kind)
-    check_source(source)
-    if after is not None and before is not None:
-        raise ToolError("give after or before, not both; nothing was changed")
-    try:
-        reply = await live.insert(kind=kind, source=source, after=after, before=before)
-    except BridgeError as error:
-        raise ToolError(f"the notebook was not changed: {error}") from None
-    (view,) = cell_views([{"cell_type": kind, "source": source, "id": reply["cell_id"], "metadata": {}}])
-    return EditResult(
-        f"inserted {kind} cell",
-        reply["cell_id"],
-        reply["index"] + 1,
-        reply["count"],
-        first_line(source),
-        unified_diff("", source),
-        view.hash,
-        str(target.path),
-    )
-
-
 def _output(operation: str, path: Path, result: EditResult, undo: dict[str, Any]) -> Output:
     details: dict[str, Any] = {"output": result.diff or result.text(), "position": result.position}
     if undo:
@@ -203,14 +181,17 @@ def _output(operation: str, path: Path, result: EditResult, undo: dict[str, Any]
     return Output(result.text(), details)
 
 
-async def _target(ctx: ToolContext, path: str | None, *, writing: bool) -> _Target:
+async def find_target(ctx: ToolContext, path: str | None, *, writing: bool) -> Target:
     """Choose the transport by facts: open in this front end, closed, or open and out of reach."""
-    live = await ctx.host.live_notebook() if path is None or ctx.host.place().path else None
+    try:
+        live = await ctx.host.live_notebook() if path is None or ctx.host.place().path else None
+    except BridgeError as error:
+        raise ToolError(f"the open notebook can't be reached: {error}") from None
     place = ctx.host.place()
     own = Path(place.path) if place.path else None
     if path is None:
         if live is not None:
-            return _Target(own or Path("this notebook"), live, own=True)
+            return Target(own or Path("this notebook"), live, own=True)
         if own is None:
             raise ToolError(
                 "this conversation runs in no notebook that can be reached (a console, a terminal or a script). "
@@ -220,13 +201,15 @@ async def _target(ctx: ToolContext, path: str | None, *, writing: bool) -> _Targ
     assert chosen is not None
     is_own = own is not None and os.path.realpath(chosen) == os.path.realpath(own)
     if is_own and live is not None:
-        return _Target(chosen, live, own=True)
+        return Target(chosen, live, own=True)
     if writing:
         copy = f"{chosen.stem}-agent.ipynb"
         if is_own:
+            where = await ctx.host.open_in(str(chosen))
+            shown = f"{where}, where the Cumulus extension does not answer" if where else "a front end out of reach"
             raise ToolError(
-                f"{chosen.name} is the notebook that this conversation runs in, and its front end can't be reached "
-                f"from here: an edit on disk would be lost or would lose unsaved work. Write to {copy} instead "
+                f"{chosen.name} is the notebook that this conversation runs in, and it is open in {shown}"
+                f": an edit on disk would be lost or would lose unsaved work. Write to {copy} instead "
                 "(operation=create, then insert with path)."
             )
         if where := await ctx.host.open_in(str(chosen)):
@@ -234,14 +217,14 @@ async def _target(ctx: ToolContext, path: str | None, *, writing: bool) -> _Targ
                 f"{chosen.name} is open in {where}: an edit on disk could overwrite unsaved work. Ask the person to "
                 f"close it, or write to {copy} instead (operation=create)."
             )
-    return _Target(chosen, None, own=is_own)
+    return Target(chosen, None, own=is_own)
 
 
 def _seen(path: Path, views: list[CellView]) -> dict[str, dict[str, str]]:
     return {str(path): {view.id: view.hash for view in views}}
 
 
-def _last_seen(transcript: Transcript, path: Path) -> dict[str, str]:
+def last_seen(transcript: Transcript, path: Path) -> dict[str, str]:
     """Hashes of the notebook's cells as this conversation last saw them."""
     seen: dict[str, str] = {}
     for line in transcript.lines:
@@ -250,14 +233,14 @@ def _last_seen(transcript: Transcript, path: Path) -> dict[str, str]:
     return seen
 
 
-async def _usual_place(ctx: ToolContext, target: _Target) -> str | None:
+async def _usual_place(ctx: ToolContext, target: Target) -> str | None:
     """The cell that an insertion without an anchor goes behind; None for the end."""
     own = ctx.host.place().cell if target.own else ""
     wanted = [name for name in (_last_inserted(ctx.transcript, target.path), own) if name]
     if not wanted:
         return None
     if target.live:
-        there = {view.id for view in cell_views((await target.live.read())["cells"])}
+        there = {view.id for view in await _read_live(target.live, outputs=False)}
     else:
         there = {view.id for view in (await asyncio.to_thread(DiskNotebook(target.path).read)).cells}
     # A cell may be gone, or have another alias since it was edited.

@@ -31,7 +31,7 @@ export class Bridge {
   ) {}
 
   /** Answer the kernels of a notebook, each new connection included. */
-  watch({ sessionContext }: NotebookPanel): void {
+  watch({ context, sessionContext }: NotebookPanel): void {
     const register = (): void => {
       const kernel = sessionContext.session?.kernel;
       if (kernel && !this.comms.has(kernel)) {
@@ -44,6 +44,7 @@ export class Bridge {
     sessionContext.kernelChanged.connect(register);
     sessionContext.connectionStatusChanged.connect(register);
     register();
+    context.pathChanged.connect((_, path) => void this.moved(sessionContext.session?.kernel, path));
   }
 
   /** Ask the kernel of the notebook around `node` to stop a run; false when it can't be reached. */
@@ -62,6 +63,14 @@ export class Bridge {
     });
     await send(kernel, comm, { id, op: 'stop', run });
     return answer.finally(() => this.waiting.delete(id));
+  }
+
+  /** Tell the kernel the notebook's new path. */
+  private async moved(kernel: Connection | null | undefined, path: string): Promise<void> {
+    const comm = kernel && this.comms.get(kernel)?.findLast(each => !each.isDisposed);
+    if (comm) {
+      await send(kernel, comm, { id: 'moved', op: 'moved', path });
+    }
   }
 
   private opened(kernel: Connection, comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): void {
