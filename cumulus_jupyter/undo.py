@@ -20,6 +20,8 @@ from .agent.spool import Spool
 from .agent.tool import Access
 from .agent.toolbox import Toolbox
 from .agent.transcript import Line, Transcript
+from .notebook.cells import cell_views
+from .notebook.live import expected
 from .tools import textfile
 
 __all__ = ["undo", "undone_since"]
@@ -205,18 +207,22 @@ async def _revert_cell(path: str, facts: dict[str, Any], live: Live) -> _Outcome
     by_hand = f"cell {cell} of {name}: undo it in the notebook itself (Edit > Undo Cell Operation)"
     try:
         notebook = await live()
-        delete = getattr(notebook, "delete", None)
-        if notebook is None or delete is None or facts.get("operation") != "insert":
+        if notebook is None or facts["operation"] not in ("insert", "replace", "edit", "set_kind"):
             return _Outcome(by_hand)
-        from .notebook.cells import cell_views
-
-        views = {view.id: view for view in cell_views((await notebook.read())["cells"])}
+        views = {view.id: view for view in cell_views((await notebook.read(outputs=False))["cells"])}
         if cell not in views:
             return _Outcome(f"cell {cell} of {name} is gone already")
         if views[cell].hash != facts["hash"]:
             return _Outcome(f"left cell {cell} of {name}: {_CHANGED}")
-        await delete(cell)
-        return _Outcome(f"removed cell {cell} of {name}")
+        now = expected(views[cell])
+        if facts["operation"] == "insert":
+            await notebook.delete(cell, expected=now)
+            return _Outcome(f"removed cell {cell} of {name}")
+        if facts["operation"] == "set_kind":
+            await notebook.set_kind(cell, kind=facts["before"]["kind"], expected=now)
+        else:
+            await notebook.replace(cell, facts["before"]["source"], expected=now)
+        return _Outcome(f"restored cell {cell} of {name}")
     except BridgeError as error:
         return _Outcome(f"{by_hand} ({error})", settled=False)
 

@@ -43,6 +43,8 @@ class LiveEdits:
 
     def __init__(self, notebook: LiveNotebook, path: str) -> None:
         self._notebook, self._path = notebook, path
+        self.before: CellView | None = None
+        """The cell that the last edit changed, as it was before."""
 
     async def views(self) -> list[CellView]:
         """The cells as they stand, without outputs."""
@@ -124,7 +126,8 @@ class LiveEdits:
 
     async def _find(self, cell_id: str, expected_hash: str | None) -> tuple[CellView, list[CellView]]:
         views = await self.views()
-        return find_cell(views, cell_id, expected_hash), views
+        self.before = find_cell(views, cell_id, expected_hash)
+        return self.before, views
 
     async def _anchors(self, after: str | None, before: str | None, views: Sequence[CellView] = ()) -> None:
         if after is not None and before is not None:

@@ -113,14 +113,21 @@ def known_models() -> list[str]:
     return ["demo", "claude", *claude, *(f"openai/{model}" for model in models if re.match(r"gpt-\d|o\d", model))]
 
 
-def model_facts(model: str, overrides: Path | None = None) -> tuple[ModelFacts, str]:
-    """What is known of a model, and how it takes an effort (``adaptive`` or ``budget``)."""
+def model_facts(model: str, overrides: Path | None = None, *, vendor: bool = True) -> tuple[ModelFacts, str]:
+    """What is known of a model, and how it takes an effort (``adaptive`` or ``budget``).
+
+    Our prices hold only where the vendor itself serves the model, and not for its variants (``-pro``, ``-fast``);
+    a price of the person's own holds wherever its entry does.
+    """
     entry: dict[str, Any] = {}
     for source in (None, overrides):
         models = _data(source)["models"]
         names = [known for known in models if _begins(model.lower(), known.lower())]
         if names:
-            entry = {**entry, **models[max(names, key=len)]}
+            longest = max(names, key=len)
+            entry = {**entry, **models[longest]}
+            if source is None and not (vendor and _same_price(model.lower(), longest)):
+                entry.pop("price", None)
     effort = entry.pop("effort", "adaptive")
     if price := entry.get("price"):
         entry["price"] = tuple(price)
@@ -134,6 +141,11 @@ def _begins(model: str, known: str) -> bool:
     return model.startswith(known) or model.rpartition("/")[2].startswith(known)
 
 
+def _same_price(model: str, known: str) -> bool:
+    """Whether the model's name adds no more than a version or a date to the known one."""
+    return re.fullmatch(r"(?:[-@](?:latest|[\d.-]+))*", model.rpartition("/")[2].removeprefix(known)) is not None
+
+
 def _at_vendor(
     vendor: _Vendor, name: str, model: str, env: Env, base_url: str | None, api_key: str | None, overrides: Path | None
 ) -> Provider:
@@ -144,7 +156,7 @@ def _at_vendor(
             f"{name} needs a key: set the environment variable {vendor.key} before the kernel starts "
             f"(or in a cell: %env {vendor.key}=…). `-m demo` needs none."
         )
-    facts, effort = model_facts(model, overrides)
+    facts, effort = model_facts(model, overrides, vendor=vendor.prefix != "hf")
     if vendor.prefix == "anthropic":
         from .anthropic import AnthropicProvider
 
@@ -163,9 +175,9 @@ def _elsewhere(model: str, url: str, env: Env, api_key: str | None, overrides: P
     own = urlsplit(_value(env, "CUMULUS_BASE_URL")).hostname
     if not key and (_is_loopback(url) or urlsplit(url).hostname == own):
         key = _value(env, "CUMULUS_API_KEY")
-    facts, _ = model_facts(model, overrides)
+    facts, _ = model_facts(model, overrides, vendor=False)
     target = Target(f"{model}@{_without_login(url)}", model, url, _host(url), "CUMULUS_API_KEY", key.strip())
-    return OpenAIProvider(target, ModelFacts(facts.ceiling, facts.window, facts.images, facts.thinking))
+    return OpenAIProvider(target, facts)
 
 
 def _unknown(name: str) -> str:

@@ -14,7 +14,7 @@ from ..agent.tool import DEFAULT_CAP, LARGE_CAP, Access, Output, ToolContext
 from ..agent.transcript import Transcript
 from ..notebook.cells import CellView, EditResult, cell_views, find_cell, render_cells
 from ..notebook.disk import DiskNotebook, create_notebook
-from ..notebook.live import LiveEdits
+from ..notebook.live import LiveEdits, expected
 from . import textfile
 from .function import tool
 from .paths import read_access, resolve, write_access
@@ -116,8 +116,10 @@ async def notebook_edit(
     known = last_seen(ctx.transcript, target.path).get(cell_id or "")
     given = _Arguments(cell_id, before, after, kind, source, old, new)
     if target.live:
-        result = await _edited(LiveEdits(target.live, str(target.path)), operation, given, known)
+        edits = LiveEdits(target.live, str(target.path))
+        result = await _edited(edits, operation, given, known)
         undo = {"path": str(target.path), "operation": operation, "cell": result.cell_id, "hash": result.hash}
+        undo |= {"before": expected(edits.before)} if edits.before else {}
         undo = undo if result.changed else {}
     else:
         disk = DiskNotebook(target.path)

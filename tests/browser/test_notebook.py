@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from playwright.sync_api import expect
 
 from tests.wire.server import Asked, ModelServer, Turn
 
@@ -17,6 +20,7 @@ from .lab import LabServer, NotebookPage
 Open = Callable[..., NotebookPage]
 Script = list[Turn | Callable[[Asked], Turn]]
 SEARCH = Turn(calls=[("tool_search", {"query": "select:notebook_read,notebook_edit,notebook_run"}, "c-search")])
+CASES = Path(__file__).parents[1] / "cases"
 SHARED = "window.jupyterapp.shell.currentWidget.content.model.sharedModel"
 
 
@@ -208,3 +212,148 @@ def test_500_cells_two_tabs_and_a_rename(notebook: Open, server: LabServer) -> N
     assert second is not book
     assert "cell 404 of 501" in results[0]
     assert "renamed.ipynb" in results[0]
+
+
+@pytest.mark.long
+def test_undo_takes_back_live_edits(notebook: Open, server: LabServer) -> None:
+    """`%agent undo` restores what the agent changed and inserted in the open notebook, and leaves the rest."""
+    script: Script = [
+        SEARCH,
+        Turn(calls=[("notebook_read", {}, "c-read")]),
+        Turn(calls=[edit("replace", cell_id="one", source="a = 10"), edit("insert", after="two", source="new = 1")]),
+        Turn("done"),
+    ]
+    with ModelServer(script, check=False) as model:
+        write(server, "undo.ipynb", prompt(model), one="a = 1", two="b = 2", back="%agent undo")
+        book = notebook(name="undo.ipynb")
+        book.run(0)
+        book.wait_done(0)
+        book.run(1)
+        book.wait_done(1)
+        changed = book.cells()
+        assert [cell["source"] for cell in changed[2:]] == ["a = 10", "b = 2", "new = 1", "%agent undo"]
+        book.run(5)
+        book.page.wait_for_function(f"() => {SHARED}.cells.length === 5", timeout=15_000)
+        said = book.wait_done(4)["text"]
+    assert [cell["source"] for cell in book.cells()[2:]] == ["a = 1", "b = 2", "%agent undo"]
+    assert "restored cell one" in said
+    assert "removed cell" in said
+
+
+@pytest.mark.long
+def test_stop_during_a_cell_that_the_agent_runs(notebook: Open, server: LabServer) -> None:
+    """■ ends that cell's code and the agent's cell; the kernel lives and other cells run."""
+    script: Script = [SEARCH, Turn(calls=[("notebook_run", {"cells": ["slow"]}, "c-run")]), Turn("never")]
+    with ModelServer(script, check=False) as model:
+        slow = "import time\nprint('started', flush=True)\ntime.sleep(60)"
+        write(server, "stop.ipynb", prompt(model), slow=slow, after="1 + 1")
+        book = notebook(name="stop.ipynb")
+        book.run(0)
+        book.wait_done(0)
+        book.run(1)
+        expect(book.output(2)).to_contain_text("started", timeout=60_000)
+        book.interrupt()
+        own = book.wait_done(1, seconds=10)
+    assert "AgentStopped" in str(own["outputs"])
+    book.run(3)
+    assert "2" in book.wait_done(3)["text"]
+
+
+@pytest.mark.long
+def test_after_a_kernel_restart_edits_reach_the_page_again(notebook: Open, server: LabServer) -> None:
+    script: Script = [SEARCH, Turn(calls=[edit("insert", after="one", source="again = 1")]), Turn("done")]
+    with ModelServer([*script, *script], check=False) as model:
+        write(server, "restart.ipynb", prompt(model), one="a = 1")
+        book = notebook(name="restart.ipynb")
+        for round in (1, 2):
+            book.run(0)
+            book.wait_done(0)
+            book.run(1)
+            book.page.wait_for_function(f"n => {SHARED}.cells.length === n", arg=3 + round, timeout=60_000)
+            book.wait_done(1)
+            if round == 1:
+                book.page.evaluate(
+                    "async () => { const w = window.jupyterapp.shell.currentWidget;"
+                    "await w.sessionContext.restartKernel();"
+                    "for (const c of w.content.widgets) { if (c.model.type === 'code') c.model.clearExecution(); } }"
+                )
+    assert [cell["source"] for cell in book.cells()[3:]] == ["again = 1", "again = 1"]
+
+
+@pytest.mark.long
+def test_another_notebook_that_is_open_is_not_written_on_disk(notebook: Open, server: LabServer) -> None:
+    """A notebook that another tab shows, with unsaved work, is refused by name, with the offer of a copy."""
+    results: list[str] = []
+
+    def look(asked: Asked) -> Turn:
+        results.append(told(asked))
+        return Turn("done")
+
+    script: Script = [SEARCH, Turn(calls=[edit("insert", path="other.ipynb", source="lost = 1")]), look]
+    with ModelServer(script, check=False) as model:
+        write(server, "other.ipynb", "1", one="a = 1")
+        write(server, "mine.ipynb", prompt(model), one="a = 1")
+        book = notebook(name="mine.ipynb")
+        page = book.page.context.new_page()
+        other = NotebookPage(server, page, "other.ipynb").open()
+        page.evaluate(f"() => {SHARED}.cells[2].setSource('unsaved = 1')")
+        before = (server.root / "other.ipynb").read_bytes()
+        book.run(0)
+        book.wait_done(0)
+        book.run(1)
+        book.wait_done(1)
+        unsaved = other.cells()[2]["source"]
+        page.close()
+    assert "other.ipynb is open in" in results[0]
+    assert "other-agent.ipynb" in results[0]
+    assert (server.root / "other.ipynb").read_bytes() == before
+    assert unsaved == "unsaved = 1"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ["K1-01", "K1-02", "K1-07-before", "K1-11"])
+def test_untouched_cells_stay_as_they_are(notebook: Open, server: LabServer, case: str) -> None:
+    """A live edit of one cell of somebody's notebook leaves every other cell the same JSON once it is saved."""
+    told_of: list[str] = []
+
+    def replace_first(asked: Asked) -> Turn:
+        told_of.append(told(asked))
+        return Turn(calls=[edit("replace", cell_id=str(cells[0]["id"]), source="changed = 1")])
+
+    script: Script = [
+        SEARCH,
+        Turn(calls=[("notebook_read", {"outputs": False}, "c-read")]),
+        replace_first,
+        Turn("done"),
+    ]
+    book_file = json.loads((CASES / f"{case}.ipynb").read_text())
+    cells = [cell for cell in book_file["cells"] if "id" in cell]
+    with ModelServer(script, check=False) as model:
+        for id, source in (("ext", "%load_ext cumulus_jupyter"), ("own", prompt(model))):
+            book_file["cells"].append(dict(nbformat.v4.new_code_cell(source, id=id)))
+        (server.root / f"{case}.ipynb").write_text(json.dumps(book_file))
+        book = notebook(name=f"{case}.ipynb")
+        last = len(book_file["cells"]) - 1
+        book.run(last - 1)
+        book.wait_done(last - 1)
+        book.run(last)
+        book.wait_done(last)
+        saved = book.save()["cells"]
+    assert "".join(saved[0]["source"]) == "changed = 1", told_of
+    before = [plain(cell) for cell in book_file["cells"][1:-2]]
+    assert [plain(cell) for cell in saved[1:-2]] == before
+
+
+def plain(cell: dict[str, Any]) -> dict[str, Any]:
+    """The cell with its texts joined: whether they are lists of lines is the writer's choice."""
+    joined = {
+        key: "".join(value) if isinstance(value, list) and key == "source" else value for key, value in cell.items()
+    }
+    for output in joined.get("outputs", ()):
+        for key in ("text",):
+            if isinstance(output.get(key), list):
+                output[key] = "".join(output[key])
+        for mime, value in output.get("data", {}).items():
+            if isinstance(value, list):
+                output["data"][mime] = "".join(value)
+    return joined

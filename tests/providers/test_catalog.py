@@ -165,10 +165,38 @@ def test_facts_can_be_overridden(tmp_path: Path) -> None:
     assert model_facts("x", tmp_path / "none.toml")[0] == ModelFacts()
 
 
-def test_prices_hold_for_the_vendor_only() -> None:
-    """A model on somebody's own server has no price."""
+def test_prices_hold_for_the_vendor_only(tmp_path: Path) -> None:
+    """A model on another's server has no price but one that the person wrote down."""
     assert resolve("openai/gpt-5.4", env=ENV).facts.price
-    assert resolve("gpt-5.4@http://localhost:1/v1", env={}).facts.price is None
+    assert resolve("hf/moonshotai/Kimi-K3", env=ENV).facts.price is None
+    path = tmp_path / "models.toml"
+    path.write_text('[models]\n"gpt-5.4" = { price = [1.0, 0.1, 2.0] }\n')
+    for own, price in ((None, None), (path, (1.0, 0.1, 2.0))):
+        facts = resolve("gpt-5.4@http://localhost:1/v1", env={}, overrides=own).facts
+        assert (facts.price, facts.window) == (price, 1_050_000)
+
+
+@pytest.mark.parametrize(
+    ("model", "priced"),
+    [
+        ("gpt-5.4-2026-03-05", True),
+        ("claude-opus-5-5@20261001", True),
+        ("kimi-k3-latest", True),
+        ("gpt-5.4-pro", False),
+        ("o3-deep-research", False),
+        ("kimi-k2.6-highspeed", False),
+    ],
+)
+def test_a_variant_has_no_price_of_its_plain_model(model: str, priced: bool) -> None:
+    """A version or a date keeps the price; a variant can cost ten times as much, so its price is unknown."""
+    assert (model_facts(model)[0].price is not None) == priced
+
+
+def test_a_price_of_ones_own_holds_for_variants_too(tmp_path: Path) -> None:
+    """What the person wrote counts for all names that begin so."""
+    path = tmp_path / "models.toml"
+    path.write_text('[models]\n"gpt-5.4" = { price = [1.0, 0.1, 2.0] }\n')
+    assert model_facts("gpt-5.4-pro", path)[0].price == (1.0, 0.1, 2.0)
 
 
 def test_known_secrets() -> None:

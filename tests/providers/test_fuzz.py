@@ -141,6 +141,8 @@ def _end_early(body: bytes, *, chat: bool, every: int) -> None:
         found = fold([body[:at]], chat=chat)
         if found is not None and whole is not None:
             assert whole[1].text.startswith(found[1].text)
+            runnable = [_arguments(call) for call in found[1].calls if call.arguments is not None]
+            assert runnable == texts[: len(runnable)]
             if found[1].stop == whole[1].stop:
                 assert [_arguments(call) for call in found[1].calls] == texts
 

@@ -14,6 +14,7 @@ import pytest
 from cumulus_jupyter.agent.messages import Reply, ToolCall, ToolResult
 from cumulus_jupyter.agent.session import Session
 from cumulus_jupyter.notebook.cells import cell_hash
+from cumulus_jupyter.notebook.live import LiveEdits, expected
 from cumulus_jupyter.script import ScriptHost
 from cumulus_jupyter.store import Store
 from cumulus_jupyter.tools.function import tool
@@ -233,16 +234,33 @@ def test_a_before_that_was_lost_is_told_and_changes_nothing(chat: Chat) -> None:
 
 
 class Notebook:
-    """A front end's notebook that can take a cell out again."""
+    """A front end's notebook, with its guard."""
 
     def __init__(self, *cells: tuple[str, str]) -> None:
         self.cells = [{"cell_type": "code", "id": id, "source": source, "metadata": {}} for id, source in cells]
 
-    async def read(self) -> dict[str, Any]:
-        return {"cells": self.cells}
+    async def read(self, *, outputs: bool = True) -> dict[str, Any]:
+        return {"cells": [dict(cell) for cell in self.cells]}
 
-    async def delete(self, cell_id: str) -> None:
-        self.cells = [cell for cell in self.cells if cell["id"] != cell_id]
+    async def delete(self, cell_id: str, *, expected: Any = None) -> dict[str, Any]:
+        index, _ = self._guarded(cell_id, expected)
+        del self.cells[index]
+        return {"cell_id": cell_id, "index": index, "count": len(self.cells)}
+
+    async def replace(self, cell_id: str, source: str, *, expected: Any = None) -> dict[str, Any]:
+        index, cell = self._guarded(cell_id, expected)
+        cell["source"] = source
+        return {"cell_id": cell_id, "index": index, "count": len(self.cells)}
+
+    async def set_kind(self, cell_id: str, *, kind: str, expected: Any = None) -> dict[str, Any]:
+        index, cell = self._guarded(cell_id, expected)
+        cell["cell_type"] = kind
+        return {"cell_id": cell_id, "index": index, "count": len(self.cells)}
+
+    def _guarded(self, cell_id: str, expected: Any) -> tuple[int, dict[str, Any]]:
+        index, cell = next((at, cell) for at, cell in enumerate(self.cells) if cell["id"] == cell_id)
+        assert expected == {"kind": cell["cell_type"], "source": cell["source"]}
+        return index, cell
 
 
 def inserted(chat: Chat, cell: str, source: str) -> None:
@@ -268,3 +286,28 @@ def test_without_a_front_end_the_notebooks_own_undo_is_named(chat: Chat) -> None
     inserted(chat, "a", "1")
     assert "undo it in the notebook itself" in chat.undo()
     assert "no edit" in chat.undo()
+
+
+def test_changes_of_an_open_notebooks_cell_are_taken_back_one_behind_the_other(chat: Chat) -> None:
+    """Two new texts and a new kind of one cell end where it began; a deletion is for the notebook to undo."""
+    chat.live = Notebook(("a", "1"), ("b", "2"))
+    edits = LiveEdits(chat.live, "/x/n.ipynb")
+
+    async def edit(operation: str, cell: str, *given: str) -> None:
+        result = await getattr(edits, operation)(cell, *given)
+        made = chat.transcript.assistant(Reply("", [ToolCall("", "notebook_edit", {})], model="m"))
+        undo = {"path": "/x/n.ipynb", "operation": operation, "cell": cell, "hash": result.hash}
+        undo["before"] = expected(edits.before)
+        chat.transcript.result(ToolResult(made.calls[0].id, "notebook_edit", ["ok"], details={"undo": undo}))
+
+    async def run() -> None:
+        await edit("replace", "a", "one")
+        await edit("replace", "a", "# two")
+        await edit("set_kind", "a", "markdown")
+        await edit("delete", "b")
+
+    asyncio.run(run())
+    text = chat.undo()
+    assert text.count("restored cell a") == 3
+    assert "cell b of n.ipynb: undo it in the notebook itself" in text
+    assert [(cell["cell_type"], cell["source"]) for cell in chat.live.cells] == [("code", "1")]
