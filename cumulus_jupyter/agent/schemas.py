@@ -11,6 +11,9 @@ __all__ = ["VALUE", "is_wrapped", "object_schema", "sound"]
 VALUE = "value"
 """The parameter that stands for the arguments where a schema's root is no object."""
 
+_DEEPEST = 4
+"""References within references that are followed at the top: alternatives that refer to one another are a maze."""
+
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLE = (
@@ -53,7 +56,7 @@ def object_schema(schema: Any) -> dict[str, Any]:
     ValueError
         For what can't be a schema at all, one without an end included.
     """
-    json.dumps(schema)  # circles are a ValueError here, and an endless walk below
+    json.dumps(schema, allow_nan=False)  # circles are a ValueError here, and an endless walk below
     if schema is None or schema is True:
         schema = {}
     if not isinstance(schema, dict):
@@ -74,8 +77,10 @@ def _may_be_object(schema: Any, root: dict[str, Any], seen: tuple[str, ...]) -> 
     if not isinstance(schema, dict):
         return schema is not False
     ref = schema.get("$ref")
-    if isinstance(ref, str) and ref not in seen and not _may_be_object(_target(ref, root), root, (*seen, ref)):
-        return False
+    if isinstance(ref, str) and ref not in seen and len(seen) < _DEEPEST:
+        seen = (*seen, ref)
+        if not _may_be_object(_target(ref, root), root, seen):
+            return False
     if "properties" in schema:
         return True
     kinds = schema.get("type")
@@ -98,7 +103,7 @@ def _merged(schema: dict[str, Any], root: dict[str, Any], seen: tuple[str, ...])
     required = list(schema.get("required") or ())
     told = []
     parts = list(schema.get("allOf") or ())
-    if isinstance(ref := schema.get("$ref"), str) and ref not in seen:
+    if isinstance(ref := schema.get("$ref"), str) and ref not in seen and len(seen) < _DEEPEST:
         seen = (*seen, ref)
         parts.append(_target(ref, root))
     for part in _objects(parts, root, seen):

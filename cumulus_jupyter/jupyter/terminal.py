@@ -124,8 +124,12 @@ class TerminalView:
         if isinstance(inner, e.ToolFinished):
             verb, thing, _ = label(inner.call, inner.result)
             self._line(f"    {event.name}: {'✓' if inner.result.ok else '✗'} {verb} {thing}".rstrip())
-        elif isinstance(inner, e.AgentState) and (inner.status != "running" or not inner.rounds):
-            mark = {"completed": "✓", "submitted": "…", "running": "●"}.get(inner.status, "✗")
+        elif (
+            isinstance(inner, e.AgentState)
+            and inner.status != "submitted"
+            and not (inner.status == "running" and inner.rounds)
+        ):
+            mark = {"completed": "✓", "running": "●"}.get(inner.status, "✗")
             error = f": {inner.error}" if inner.error else ""
             self._line(visible(f"  {mark} agent {event.name} — {inner.status}{error}"))
 

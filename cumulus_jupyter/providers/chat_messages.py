@@ -23,6 +23,8 @@ class Habits:
     """The name of the limit on a reply."""
     usage: bool = True
     effort: bool = True
+    reasons: bool = True
+    """Tools may go with reasoning; OpenAI's own Chat Completions takes newer models' tools only without."""
     choice: bool = True
     images: bool = True
     null: bool = True

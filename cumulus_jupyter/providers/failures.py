@@ -54,7 +54,8 @@ _PASSING = re.compile(
 )
 _NO_TOOLS = re.compile(
     r"does not support (?:tools|tool use|tool calling|function)|no endpoints found that support tool"
-    r"|tools param requires|auto.? tool choice requires",
+    r"|tools param requires|auto.? tool choice requires"
+    r"|tools with reasoning_effort are not supported|does not support 'none'|'none' is not supported",
     re.IGNORECASE,
 )
 _NO_MODEL = re.compile(

@@ -57,9 +57,11 @@ class OpenAIProvider(WireProvider):
         tail: dict[str, Any] = {habits.max_tokens: self._budget(request), "stream": self._streamed}
         if habits.usage and self._streamed:
             tail["stream_options"] = {"include_usage": True}
-        if request.effort and self.facts.thinking and habits.effort:
-            tail["reasoning_effort"] = request.effort
         tools = self._tools(request.tools)
+        if tools and not habits.reasons:
+            tail["reasoning_effort"] = "none"
+        elif request.effort and self.facts.thinking and habits.effort:
+            tail["reasoning_effort"] = request.effort
         if tools and not request.allow_calls and habits.choice:
             tail["tool_choice"] = "none"
         parts = [b'{"model":', encode(self._target.model)]
@@ -99,6 +101,7 @@ class OpenAIProvider(WireProvider):
         reasoning = re.search(r"\breasoning(?:_content)?\b", text) is not None and habits.reasoning != "never"
         yield "max_tokens", unknown and re.search(rf"\b{habits.max_tokens}\b", text) is not None
         yield "usage", "stream_options" in text
+        yield "reasons", bool(request.tools) and "tools with reasoning_effort" in text
         yield "effort", request.effort is not None and "reasoning_effort" in text
         yield "choice", not request.allow_calls and "tool_choice" in text
         yield "never", reasoning and unknown
@@ -117,6 +120,8 @@ class OpenAIProvider(WireProvider):
             habits.field = "reasoning_content" if "reasoning_content" in text else "reasoning"
         else:
             setattr(habits, name, False)
+        if name == "reasons":
+            self._news.append(f"{self.name} calls tools here only without reasoning, so it works without.")
 
     def _check(self, fold: Folding, done: bool, request: Request) -> None:
         # A server that loses calls in its stream often has them whole in a reply that it does not stream.

@@ -76,6 +76,7 @@ class WireProvider:
         self._shared_window = False
         self._left_out: dict[str, str] = {}
         self._told: dict[str, str] = {}
+        self._news: list[str] = []
         self._loading = 0
         self._doubted: tuple[int, int] | None = None
 
@@ -122,10 +123,11 @@ class WireProvider:
         yield reply
 
     def _notices(self) -> list[Notice]:
-        """What the person has to know of tools that were left out, once."""
+        """What the person has to know of what was changed or left out, once."""
+        news, self._news = self._news, []
         new = {name: why for name, why in self._left_out.items() if self._told.get(name) != why}
         self._told |= new
-        return [
+        return [Notice(text) for text in news] + [
             Notice(f"The tool {name} was left out: {self.host} can't take its schema ({why}).")
             for name, why in new.items()
         ]

@@ -55,7 +55,7 @@ def test_the_demo_needs_nothing() -> None:
     ("env", "name"),
     [
         (ENV, "anthropic/claude-sonnet-5-5"),
-        ({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": " "}, "openai/gpt-6.1-sol"),
+        ({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": " "}, "openai/gpt-6-sol"),
         ({}, "demo"),
     ],
 )

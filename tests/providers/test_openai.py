@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cumulus_jupyter.agent.errors import ProviderError
+from cumulus_jupyter.agent.events import Notice
 from cumulus_jupyter.agent.loop import Limits
 from cumulus_jupyter.agent.messages import Image, Reply, Status, ToolCall, ToolResult, ToolResults, UserMessage
 from cumulus_jupyter.agent.provider import Request
@@ -205,3 +206,43 @@ def test_a_conversation_that_is_too_long(serve: Any, provider: Any) -> None:
     with pytest.raises(ProviderError, match="too long") as caught:
         ask(model, Request("", [UserMessage("x")], [], [], 100))
     assert (caught.value.overflow, caught.value.retryable, model.facts.window) == (True, False, 8_192)
+
+
+NO_REASONING = {
+    "error": {
+        "message": "Function tools with reasoning_effort are not supported for gpt-6-sol in /v1/chat/completions. To "
+        "use function tools, use /v1/responses or set reasoning_effort to 'none'.",
+        "type": "invalid_request_error",
+        "param": "reasoning_effort",
+        "code": None,
+    }
+}
+NO_NONE = {
+    "error": {
+        "message": "Unsupported value: 'reasoning_effort' does not support 'none' with this model.",
+        "type": "invalid_request_error",
+        "param": "reasoning_effort",
+        "code": "unsupported_value",
+    }
+}
+
+
+def test_a_model_that_calls_tools_only_without_reasoning(serve: Any, provider: Any, calls: Calls) -> None:
+    """From the refusal on, requests with tools switch reasoning off, and the person is told once."""
+    refusal = Turn(status=400, body=json.dumps(NO_REASONING).encode())
+    server = serve(refusal, Turn(calls=[("ls", {"path": "."})]), Turn("Done."))
+    ran = converse(provider(server, CHAT), ["go"], [calls.tool("ls", "path")])
+    assert (ran.result.status, len(calls.seen)) == (Status.DONE, 1), ran.result
+    assert [body.get("reasoning_effort") for body in server.bodies][1:] == ["none"] * 2
+    told = [event.text for event in ran.events if isinstance(event, Notice)]
+    assert len(told) == 1
+    assert "without reasoning" in told[0]
+
+
+def test_a_model_that_calls_no_tools_here_says_so(serve: Any, provider: Any, calls: Calls) -> None:
+    """One that can't switch reasoning off either fails at once, in words that lead on."""
+    server = serve(*[Turn(status=400, body=json.dumps(body).encode()) for body in (NO_REASONING, NO_NONE, NO_NONE)])
+    ran = converse(provider(server, CHAT), ["go"], [calls.tool("ls", "path")])
+    assert ran.result.status is Status.FAILED
+    assert "can't call tools" in ran.result.error
+    assert len(server.asked) == 2

@@ -58,6 +58,13 @@ SCHEMAS: dict[str, Any] = {
         },
         "required": None,
     },
+    "a maze": {
+        "$ref": "#/$defs/d0",
+        "$defs": {
+            f"d{n}": {"anyOf": [*({"$ref": f"#/$defs/d{m}"} for m in range(12)), {**P, "title": f"d{n}"}]}
+            for n in range(12)
+        },
+    },
     "conditions": {"type": "object", "properties": {}, "if": P, "then": Q, "not": {"enum": [1]}},
 }
 
@@ -100,13 +107,14 @@ def test_k6_04_a_bad_schema_costs_one_tool_and_is_said_once(wire: str, serve: An
     """Every request is accepted; what can't be sent at all, or is refused by name, is left out and told once."""
     tools = [replace(calls.tool(f"t{n}"), schema=lambda s=s: s) for n, s in enumerate(SCHEMAS.values())]
     tools += [replace(calls.tool("circle"), schema=circle), replace(calls.tool("odd"), schema=lambda: ["x"])]
+    tools += [replace(calls.tool("nan"), schema=lambda: {**P, "default": {"p": float("nan")}})]
     fussy = {"type": "object", "properties": {"größe": {"type": "string", "enum": [1.5, "a"]}}}
     tools += [replace(calls.tool("umlaut"), schema=lambda: fussy), calls.tool("good", "p")]
     server = serve(Turn(calls=[("good", {"p": "x"})]), Turn("Done."), Turn("Again."))
     ran = converse(provider(server, MODELS[wire]), ["go", "more"], tools)
     assert [result.status for result in ran.results] == [Status.DONE] * 2
     assert calls.seen == [("good", {"p": "x"})]
-    left_out = ["circle", "odd"] + (["umlaut"] if wire == "messages" else [])
+    left_out = ["circle", "odd", "nan"] + (["umlaut"] if wire == "messages" else [])
     told = [event.text for event in ran.events if isinstance(event, Notice)]
     assert [text.split()[2] for text in told] == left_out
     assert len(server.refused) == (1 if wire == "messages" else 0)
