@@ -22,6 +22,8 @@ _HELLO_SECONDS = 3.0
 _GRACE = 0.3
 """Seconds that a tab which did not run the cell has to wait for the one that did."""
 _REQUEST_SECONDS = 15.0
+_FIRST_READ = 4.0
+"""Seconds until a silent page is taken for one that was reloaded: then another may be there."""
 
 
 class Bridge:
@@ -100,6 +102,11 @@ class Bridge:
 
     async def read(self, *, outputs: bool = True) -> dict[str, Any]:
         """The notebook as it stands in the front end."""
+        try:
+            return await self.request("read", {"outputs": outputs}, seconds=_FIRST_READ)
+        except BridgeError:
+            if self.connected:  # it answered, with a refusal
+                raise
         return await self.request("read", {"outputs": outputs})
 
     async def insert(
