@@ -19,7 +19,7 @@ _FIRST_OPERATIONS = ("hello", "locate", "read", "insert", "save")
 """What pages know that don't tell their operations."""
 RunCell = Callable[[str, str, str, float], Awaitable[tuple[CodeRun, int | None]]]
 _HELLO_SECONDS = 3.0
-_GRACE = 0.3
+_GRACE = 2.0
 """Seconds that a tab which did not run the cell has to wait for the one that did."""
 _REQUEST_SECONDS = 15.0
 _FIRST_READ = 4.0

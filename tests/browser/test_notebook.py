@@ -208,7 +208,7 @@ def test_500_cells_two_tabs_and_a_rename(notebook: Open, server: LabServer) -> N
         book.run(1)
         book.wait_done(1)
         other.close()
-    assert len(book.cells()) == 501
+    assert len(book.cells()) == 501, (results, book.cells()[1])
     assert second is not book
     assert "cell 404 of 501" in results[0]
     assert "renamed.ipynb" in results[0]
