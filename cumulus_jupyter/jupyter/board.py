@@ -40,8 +40,8 @@ class Publisher(Protocol):
         ...
 
 
-class Form(Protocol):
-    """A live form."""
+class Live(Protocol):
+    """A live widget."""
 
     @property
     def bundle(self) -> dict[str, Any]:
@@ -49,11 +49,20 @@ class Form(Protocol):
         ...
 
     def close(self) -> None:
-        """Take the form away."""
+        """Take the widget away."""
         ...
 
 
-class LivePanel(Form, Protocol):
+class Form(Live, Protocol):
+    """A live form."""
+
+    @property
+    def draft(self) -> list[tuple[str, str]]:
+        """What was chosen and typed so far, as headers with texts."""
+        ...
+
+
+class LivePanel(Live, Protocol):
     """A live panel."""
 
     def root(self) -> list[dict[str, Any]]:

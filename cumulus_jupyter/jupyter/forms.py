@@ -45,8 +45,11 @@ class QuestionForm:
         self._decline.on_click(lambda _: self._finish(Answer(Outcome.DECLINED, notes=self._notes.value.strip())))
         self._back.on_click(lambda _: self._turn(-1))
         self._hint = w.HTML(_HINT)
+        self._clock = w.HTML()
+        self._tick: asyncio.TimerHandle | None = None
         buttons = [self._answer] if ask.approval else [self._answer, self._decline]
-        row = w.HBox([*([self._back] if len(self._pages) > 1 else []), *buttons, self._progress, self._hint])
+        clock = [self._clock] if ask.timeout_seconds else []
+        row = w.HBox([*([self._back] if len(self._pages) > 1 else []), *buttons, self._progress, *clock, self._hint])
         row.add_class("cu-row")
         self._page = w.VBox([])
         notes = [self._notes] if ask.notes_placeholder else []
@@ -54,6 +57,8 @@ class QuestionForm:
         self.widget.add_class("cu-form")
         self._turn(0)
         self._changed_at = 0.0
+        if ask.timeout_seconds:
+            self._count_down(time.monotonic() + ask.timeout_seconds)
 
     @property
     def bundle(self) -> dict[str, Any]:
@@ -61,9 +66,26 @@ class QuestionForm:
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         return {"application/vnd.jupyter.widget-view+json": view}
 
+    @property
+    def draft(self) -> list[tuple[str, str]]:
+        """What was chosen and typed so far, as headers with texts."""
+        given = [(page.header, page.value) for page in self._pages if page.touched]
+        notes = self._notes.value.strip()
+        return [*given, *([("Notes", notes)] if notes else [])]
+
     def close(self) -> None:
         """Take the form and all its parts away."""
+        if self._tick:
+            self._tick.cancel()
         _close(self.widget)
+
+    def _count_down(self, end: float) -> None:
+        left = max(round(end - time.monotonic()), 0)
+        shown = f"{left} s" if left < 120 else f"{-(-left // 60)} min"
+        self._clock.value = f'<span class="cu-progress" role="timer">closes in {shown}</span>'
+        if left and not self._done:
+            pause = 1 if left <= 120 else min(60, left - 120)
+            self._tick = self._loop.call_later(pause, self._count_down, end)
 
     # ------------------------------------------------------------------------------------------------------------
 
@@ -124,6 +146,7 @@ class _Page:
         self._other.on_submit(lambda _: enter())
         self._boxes: list[w.Checkbox] = []
         self._radio: w.RadioButtons | None = None
+        self._recommended: int | None = None
         head = w.HTML(
             f'<span class="cu-chip">{html.escape(visible(question.header))}</span>'
             f'<div class="cu-question">{html.escape(visible(question.question))}</div>'
@@ -144,9 +167,9 @@ class _Page:
         labels = [_text(option) for option in options]
         if not self._approval:
             labels.append(_OTHER)
-        recommended = next((i for i, o in enumerate(options) if "recommended" in o.label.lower()), None)
+        self._recommended = next((i for i, o in enumerate(options) if "recommended" in o.label.lower()), None)
         self._radio = w.RadioButtons(options=list(zip(labels, range(len(labels)), strict=True)), layout=_WIDE)
-        self._radio.index = recommended
+        self._radio.index = self._recommended
         self._radio.observe(lambda _: self._changed(), "index")
         return [self._radio] if self._approval else [self._radio, self._other]
 
@@ -156,6 +179,15 @@ class _Page:
             for o in self._question.options
             if o.preview
         ]
+
+    @property
+    def header(self) -> str:
+        return self._question.header
+
+    @property
+    def touched(self) -> bool:
+        """Whether the person has chosen or typed something: an option that was marked beforehand is no choice."""
+        return self.ready and (self._radio is None or self._radio.index != self._recommended)
 
     def _typed(self, _change: Any) -> None:
         if self._radio is not None and self._other.value:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
-from ..agent.messages import ToolCall, ToolResult
+from ..agent.messages import Image, ToolCall, ToolResult
 
-__all__ = ["arguments_text", "label", "result_note", "result_text", "shortened"]
+__all__ = ["arguments_text", "label", "result_note", "result_pictures", "result_text", "shortened"]
 
 _VERBS = {
     "read_file": ("read", "path"),
@@ -40,6 +41,10 @@ _EDITS = {
     "clear_outputs": "cleared outputs of",
     "create": "created",
 }
+_DRAWN = ("run_python", "notebook_run")
+"""Their pictures are outputs of a cell already."""
+_PICTURES, _PICTURE_BYTES = 4, 700_000
+"""What a tool's line may store of its pictures: how many, and base64 characters in all."""
 _LONGEST = 120
 _SHOWN = 6_000
 
@@ -102,6 +107,19 @@ def result_text(result: ToolResult) -> str:
     """The result to open, as the model saw it or as the tool prefers it shown."""
     text = result.details.get("output") if not result.handle else None
     return shortened(text if isinstance(text, str) else result.text)
+
+
+def result_pictures(result: ToolResult) -> list[str]:
+    """The pictures of a result as ``data:`` addresses, as far as a notebook should hold them."""
+    shown: list[str] = []
+    room = _PICTURE_BYTES
+    for part in result.content if result.name not in _DRAWN else ():
+        if isinstance(part, Image) and len(part.data) <= room and len(shown) < _PICTURES:
+            address = f"data:{part.media_type};base64,{part.data}"
+            if re.fullmatch(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}", address):
+                shown.append(address)
+                room -= len(part.data)
+    return shown
 
 
 def shortened(text: str, room: int = _SHOWN) -> str:

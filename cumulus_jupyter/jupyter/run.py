@@ -14,6 +14,7 @@ from ..agent.messages import Answer, Ask, Outcome, RunResult, Status
 from ..agent.session import Session
 from .host import current_cell
 from .interrupt import InterruptHandler
+from .twins import visible
 
 __all__ = ["Run", "View"]
 
@@ -189,9 +190,10 @@ class Run:
         if result.status is Status.STOPPED:
             raise AgentStopped("stopped. The history is kept: the next %%agent cell goes on from here.")
         if result.status is Status.FAILED:
-            raise AgentError(f"{result.error or 'the run failed'}")
+            raise AgentError(visible(result.error or "the run failed"))
         if strict and result.status is not Status.DONE:
-            raise AgentError(f"the run ended {result.status.replace('_', ' ')}: {result.error or 'see its last text'}")
+            ended = result.status.replace("_", " ")
+            raise AgentError(visible(f"the run ended {ended}: {result.error or 'see its last text'}"))
 
 
 def advice(result: RunResult) -> str:

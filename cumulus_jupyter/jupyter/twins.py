@@ -71,10 +71,15 @@ def html_twin(data: dict[str, Any]) -> str:
         line = html.escape(_agent_line(data) if kind == "agent" else _tool_line(data))
         parts = _agent_inside(data) if kind == "agent" else [data["arguments"], data["result"]]
         inner = "\n\n".join(part for part in parts if part)
-        return f"<details><summary>{line}</summary><pre>{html.escape(visible(inner))}</pre></details>"
+        images = "".join(f'<img src="{each}" alt="" style="max-width:100%">' for each in _pictures(data))
+        return f"<details><summary>{line}</summary><pre>{html.escape(visible(inner))}</pre>{images}</details>"
     text = html.escape(plain_twin(data))
     style = _QUIET if kind in ("status", "todos") else ""
     return f'<div style="white-space:pre-wrap;{style}">{text}</div>' if text else ""
+
+
+def _pictures(data: dict[str, Any]) -> list[str]:
+    return [html.escape(source) for source in data.get("pictures", []) if source.startswith("data:image/")]
 
 
 def markdown_twin(data: dict[str, Any]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from ..agent.messages import Answer, Ask, Outcome, RunResult, Status
 from ..agent.provider import Provider
 from .agents_view import Agents
 from .board import Block, Board, Publisher, Submit
-from .labels import arguments_text, label, result_note, result_text
+from .labels import arguments_text, label, result_note, result_pictures, result_text
 from .panels_view import Panels
 from .paragraphs import last_paragraph_end
 
@@ -25,7 +25,7 @@ _BYTES_PER_SECOND = 40_000
 
 _OUTCOMES = {
     Outcome.DECLINED: "declined",
-    Outcome.TIMED_OUT: "no answer in time",
+    Outcome.TIMED_OUT: "no answer in time, so the question closed; tell it in the next %%agent cell",
     Outcome.NO_USER: "nobody there",
 }
 
@@ -216,6 +216,8 @@ class CellView:
             "note": result_note(result),
             "result": result_text(result),
         }
+        if pictures := result_pictures(result):
+            block.data["pictures"] = pictures
         block.data.pop("tail", None)
         if result.handle:
             block.data["window"] = {"shown": len(result.text), "total": result.size}
@@ -336,7 +338,8 @@ class CellView:
             return
         block = self._question(ask)
         block.form = self._board.form(ask, submit)
-        self._status("waiting", "waiting for you")
+        until = int((time.time() + ask.timeout_seconds) * 1000) if ask.timeout_seconds else None
+        self._status("waiting", "waiting for you", until)
         self._board.touch(block)
         self.flush()
 
@@ -348,12 +351,9 @@ class CellView:
             for question, value in zip(ask.questions, answer.values, strict=False)
         ]
         if answer.outcome is not Outcome.ANSWERED:
-            words = {
-                Outcome.DECLINED: "declined",
-                Outcome.TIMED_OUT: "no answer in time",
-                Outcome.NO_USER: "nobody there",
-            }
-            pairs = [{"header": ask.questions[0].header, "answer": words[answer.outcome]}]
+            pairs = [{"header": ask.questions[0].header, "answer": _OUTCOMES[answer.outcome]}]
+        if answer.outcome is Outcome.TIMED_OUT and block.form:
+            pairs += [{"header": f"{header} (not sent)", "answer": text} for header, text in block.form.draft]
         if ask.approval and answer.values:
             pairs = [{"header": ask.name, "answer": answer.values[0]}]
         if answer.notes:

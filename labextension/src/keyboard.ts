@@ -50,6 +50,7 @@ function onMutations(records: MutationRecord[]): void {
       return; // a panel asks for nothing
     }
     form.querySelectorAll('.widget-radio-box').forEach(groupRadios);
+    nameControls(form);
     focusFirst(form);
   });
   handFocusBack();
@@ -66,6 +67,23 @@ function groupRadios(box: Element): void {
   const name = radios.find(radio => radio.name)?.name ?? `cu-radios-${(groups += 1)}`;
   radios.forEach(radio => {
     radio.name = name;
+  });
+}
+
+/** A screen reader hears the question with each group of choices and each field. */
+function nameControls(form: Element): void {
+  for (const page of form.querySelectorAll('.cu-page')) {
+    const question = page.querySelector('.cu-question')?.textContent ?? '';
+    const radios = page.querySelector('.widget-radio-box');
+    const group = radios ?? page;
+    group.setAttribute('role', radios ? 'radiogroup' : 'group');
+    group.setAttribute('aria-label', question);
+    page.querySelectorAll<HTMLInputElement>('input[type=text]').forEach(field => {
+      field.setAttribute('aria-label', `${question} — ${field.placeholder}`);
+    });
+  }
+  form.querySelectorAll<HTMLInputElement>('.cu-notes input').forEach(field => {
+    field.setAttribute('aria-label', field.placeholder);
   });
 }
 

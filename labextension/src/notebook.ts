@@ -66,7 +66,20 @@ function read({ panel }: Place, request: Request): Values {
   return { path: panel.context.path, nbformat, nbformat_minor, cells };
 }
 
-async function save({ app, panel }: Place): Promise<Values> {
+const saving = new WeakMap<NotebookPanel, Promise<unknown>>();
+
+/** One behind the other: a save that meets another under way would take that one's file for a stranger's. */
+function save(place: Place): Promise<Values> {
+  const before = saving.get(place.panel) ?? Promise.resolve();
+  const now = before.then(
+    () => saveNow(place),
+    () => saveNow(place)
+  );
+  saving.set(place.panel, now);
+  return now;
+}
+
+async function saveNow({ app, panel }: Place): Promise<Values> {
   const { context } = panel;
   await refuseConflict(app, panel);
   try {

@@ -39,6 +39,8 @@ export interface ToolBlock extends Base {
   arguments: string;
   result: string;
   note?: string;
+  /** `data:` addresses of the pictures in the result. */
+  pictures?: string[];
   /** Characters that the model saw, and how many there were. */
   window?: { shown: number; total: number };
   /** The last lines of live output. */
@@ -129,7 +131,7 @@ export interface StatusBlock extends Base {
   next?: string;
   notice?: string;
   activity?: string;
-  /** Epoch milliseconds of the next attempt, while a request waits to be sent again. */
+  /** Epoch milliseconds of the next attempt, or of the end of an open question. */
   until?: number | null;
   stoppable: boolean;
 }
@@ -139,7 +141,25 @@ export type Block = TextBlock | ToolBlock | TodosBlock | QuestionBlock | PanelBl
 /** The block in a bundle's data, or null when this front end is too old for it. */
 export function asBlock(data: unknown): Block | null {
   const block = data as Partial<Block> | null | undefined;
-  return block?.v === BUNDLE_VERSION && typeof block.kind === 'string' ? (data as Block) : null;
+  return block?.v === BUNDLE_VERSION && typeof block.kind === 'string' ? (visible(data) as Block) : null;
+}
+
+/** Terminal escapes, control characters, and the marks that reorder what a reader sees. */
+// eslint-disable-next-line no-control-regex
+const CONTROLS = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** The same value with texts that look like what they are. */
+function visible(value: unknown): unknown {
+  if (typeof value === 'string') {
+    return value.replace(CONTROLS, '');
+  }
+  if (Array.isArray(value)) {
+    return value.map(visible);
+  }
+  if (typeof value === 'object' && value !== null) {
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, visible(item)]));
+  }
+  return value;
 }
 
 // ---- comm messages ----

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from .lab import LabServer, NotebookPage, chromium, copy_notebooks
 
+_numbers = itertools.count(1)
 SHOTS = Path(os.environ.get("CUMULUS_SHOTS") or Path(__file__).parent / "shots")
 
 
@@ -69,7 +71,9 @@ def notebook(server: LabServer, page: Page) -> Iterator[Callable[..., NotebookPa
     """Write a notebook of these code cells (or take one by name) and open it."""
     opened: list[NotebookPage] = []
 
-    def open_notebook(*cells: str, name: str = "test.ipynb") -> NotebookPage:
+    def open_notebook(*cells: str, name: str = "") -> NotebookPage:
+        # A name of its own: the last save of the test before may still be under way.
+        name = name or f"test-{next(_numbers)}.ipynb"
         if cells:
             book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
             book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cumulus_jupyter.agent import events as e
-from cumulus_jupyter.agent.messages import RunResult, RunUsage, Status, ToolCall, ToolResult
+from cumulus_jupyter.agent.messages import Image, RunResult, RunUsage, Status, ToolCall, ToolResult
 from cumulus_jupyter.jupyter.board import MIME
 from cumulus_jupyter.jupyter.paragraphs import last_paragraph_end
 from cumulus_jupyter.jupyter.twins import html_twin, markdown_html, plain_twin
@@ -163,3 +163,18 @@ def test_a_pause_before_the_next_attempt_is_told_with_its_end() -> None:
     assert "attempt 2 of 5" in waiting["activity"]
     assert 20_000 < waiting["until"] - time.time() * 1000 < 31_000
     assert head(e.Retrying("busy", 2, 5, 30.0), e.RoundStarted(2))["until"] is None
+
+
+def test_pictures_of_a_result_are_kept_unless_they_are_none() -> None:
+    """A picture that a tool read is in the data and the HTML twin; anything but base64 of a bitmap is left out."""
+    call = ToolCall("c", "read_file", {"path": "a.png"})
+    content = [
+        Image("image/png", "iVBORw0K"),
+        Image('image/png" onerror="x', "iVBORw0K"),
+        Image("image/svg+xml", "PHN2"),
+    ]
+    screen = draw(e.ToolStarted(call), e.ToolFinished(call, ToolResult("c", "read_file", content)))
+    bundle = next(b for b in screen.shown.values() if b[MIME]["kind"] == "tool")
+    assert bundle[MIME]["pictures"] == ["data:image/png;base64,iVBORw0K"]
+    assert bundle["text/html"].count("<img") == 1
+    assert "onerror" not in bundle["text/html"]

@@ -23,6 +23,7 @@ const STORED_AFTER_SECONDS = 30;
 
 /** The first block of a run: its live line while it runs, model and host afterwards. And the last: its end. */
 export class StatusView extends View {
+  private readonly dot = el('span', 'cu-dot');
   private readonly activity = el('span', 'cu-activity');
   private readonly clock = el('span', 'cu-clock');
   private readonly stopButton: HTMLButtonElement;
@@ -37,7 +38,7 @@ export class StatusView extends View {
     this.activity.setAttribute('role', 'status');
     this.clock.setAttribute('aria-hidden', 'true');
     this.stopButton = button('cu-button cu-stop', 'Stop', () => void this.askToStop());
-    this.live = el('span', 'cu-line-live', el('span', 'cu-dot'), this.activity, this.clock);
+    this.live = el('span', 'cu-line-live', this.dot, this.activity, this.clock);
   }
 
   draw(block: StatusBlock): void {
@@ -71,7 +72,10 @@ export class StatusView extends View {
     }
     this.stopClock = everySecond(() => {
       const left = block.until ? Math.ceil((block.until - Date.now()) / 1000) : 0;
-      setText(this.clock, left > 0 ? `· again in ${left} s` : `· ${clockTime(secondsSince(block.started))}`);
+      const then = block.status === 'waiting' ? 'closes in' : 'again in';
+      const ends = left > 0 ? `${then} ${left < 120 ? `${left} s` : clockTime(left)}` : '';
+      setText(this.clock, `· ${ends || clockTime(secondsSince(block.started))}`);
+      this.dot.classList.toggle('cu-dim', block.status !== 'waiting' && !this.dot.classList.contains('cu-dim'));
     });
   }
 

@@ -12,6 +12,7 @@ const MARKS: Partial<Record<ToolStatus, [mark: string, label: string]>> = {
   denied: ['⊘', 'denied'],
   stopped: ['⊘', 'stopped']
 };
+const PICTURE = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
 const GAP = /^(\[\.\.\. [\d,. ]+ (?:characters?|elements?|lines?) omitted \.\.\.\])$/m;
 
 /** Show the sign of a status, and its name to those who don't see it. */
@@ -30,6 +31,7 @@ export class ToolView extends View {
   private readonly aside = el('span', 'cu-aside');
   private readonly args = el('pre', 'cu-arguments');
   private readonly result = el('pre', 'cu-result');
+  private readonly pictures = el('div', 'cu-pictures');
   private readonly tail = el('pre', 'cu-tail');
   private readonly details: HTMLDetailsElement;
   private stopClock: (() => void) | undefined;
@@ -39,7 +41,7 @@ export class ToolView extends View {
     this.addClass('cu-rail');
     const summary = el('summary', 'cu-line', this.mark, this.what, this.aside);
     summary.dataset['lmSuppressShortcuts'] = 'true';
-    this.details = el('details', 'cu-details', summary, el('div', 'cu-io', this.args, this.result));
+    this.details = el('details', 'cu-details', summary, el('div', 'cu-io', this.args, this.result, this.pictures));
     this.node.append(this.details, this.tail);
     this.details.addEventListener('toggle', () => {
       this.tail.hidden = this.details.open || this.tail.textContent === '';
@@ -51,6 +53,7 @@ export class ToolView extends View {
     this.drawWhat(block);
     setText(this.args, block.arguments);
     this.drawResult(block.result);
+    this.drawPictures(block);
     setText(this.tail, block.state === 'open' ? (block.tail ?? '').trimEnd() : '');
     this.tail.hidden = this.details.open || this.tail.textContent === '';
     this.stopClock?.();
@@ -76,6 +79,16 @@ export class ToolView extends View {
     const note = block.note ? [' — ', prose('', block.note)] : [];
     this.what.replaceChildren(prose('', block.verb), ' ', object, ...note);
     this.what.title = `${block.name}: ${block.object}`.slice(0, 400);
+  }
+
+  private drawPictures({ pictures = [], object }: ToolBlock): void {
+    const images = pictures.filter(source => PICTURE.test(source)).map(source => {
+      const image = el('img', 'cu-picture');
+      image.src = source;
+      image.alt = object;
+      return image;
+    });
+    this.pictures.replaceChildren(...images);
   }
 
   private drawResult(result: string): void {
