@@ -26,7 +26,7 @@ test: check
 test-all: test test-long
 
 test-long: $(EVIDENCE) $(NODE_TESTS)/node_modules
-	CUMULUS_EVIDENCE=1 $(BIN)/python -m pytest -m "long and not browser"
+	CUMULUS_EVIDENCE=1 $(BIN)/python -m pytest -m "long and not browser" -n 2 --dist worksteal
 	$(BIN)/python -m pytest -m "long and browser"
 
 check: $(INSTALLED) $(TYPECHECK)/node_modules

@@ -4,8 +4,8 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
-import { OPERATIONS, reason } from './notebook';
-import { BridgeError, PROTOCOL, TARGET, type Fault, type Reply, type Request } from './protocol';
+import { OPERATIONS } from './notebook';
+import { BridgeError, PROTOCOL, TARGET, reason, type Fault, type Reply, type Request } from './protocol';
 
 type Connection = Kernel.IKernelConnection;
 type JSONObject = Extract<Parameters<Kernel.IComm['send']>[0], object>;

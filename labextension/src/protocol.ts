@@ -188,3 +188,7 @@ export class BridgeError extends Error {
     super(message);
   }
 }
+
+export function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

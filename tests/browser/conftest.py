@@ -7,7 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from .lab import LabServer, NotebookPage, chromium, copy_notebooks
 
@@ -57,13 +57,20 @@ def server(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterat
     server.stop()
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One for all tests: JupyterLab's scripts are fetched and compiled once."""
     context = browser.new_context(viewport={"width": 1200, "height": 1000})
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
     page = context.new_page()
     page.on("dialog", lambda dialog: dialog.accept())
     yield page
-    context.close()
+    page.close()
 
 
 @pytest.fixture

@@ -175,7 +175,10 @@ class NotebookPage:
 
     def save(self) -> dict[str, Any]:
         """Save and give the file's content."""
-        self.page.evaluate(f"async () => {{ await {_NOTEBOOK}.context.save() }}")
+        # A save that asks something waits for a click, and `evaluate` has no limit of its own.
+        self.page.evaluate(f"() => {{ void {_NOTEBOOK}.context.save().then(() => {{ window.saved = true }}) }}")
+        self.page.wait_for_function("() => window.saved", timeout=30_000)
+        self.page.evaluate("() => { window.saved = false }")
         content: dict[str, Any] = json.loads((self.server.root / self.name).read_text())
         return content
 

@@ -78,3 +78,28 @@ def test_a_file_that_changed_on_disk_is_not_overwritten(notebook: Open, server: 
     assert "theirs = 1" in place.read_text()
     assert "mine = 1" not in [cell["source"] for cell in json.loads(place.read_text())["cells"]]
     assert book.page.locator(".jp-Dialog").count() == 0
+
+
+@pytest.mark.long
+def test_a_person_saves_while_the_agent_saves(notebook: Open, server: LabServer) -> None:
+    """Saves that meet at the end of a run ask nothing, and the file holds what both wrote."""
+    insert = Turn(calls=[edit("insert", after="one", source="mine = 1")], delay=2)
+    with ModelServer([SEARCH, insert, Turn("done")], check=False) as model:
+        write(server, "saves.ipynb", prompt(model), one="a = 1")
+        book = notebook(name="saves.ipynb")
+        book.run(0)
+        book.wait_done(0)
+        book.run(1)
+        while len(model.asked) < 2:
+            book.page.wait_for_timeout(50)
+        book.page.evaluate(
+            "() => { const { context } = window.jupyterapp.shell.currentWidget; window.saves = 0;"
+            "window.saver = setInterval(() => { void context.save().then(() => { window.saves += 1 }) }, 15) }"
+        )
+        book.wait_done(1)
+        book.page.evaluate("() => { clearInterval(window.saver) }")
+        dialogs = book.page.locator(".jp-Dialog").count()
+        saved = book.save()["cells"]
+    assert dialogs == 0
+    assert book.page.evaluate("() => window.saves") > 0
+    assert ["".join(cell["source"]) for cell in saved[2:]] == ["a = 1", "mine = 1"]
