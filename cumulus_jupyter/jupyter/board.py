@@ -16,8 +16,6 @@ __all__ = ["MIME", "Block", "Board", "Form", "LivePanel", "Publisher", "Submit"]
 MIME = "application/vnd.cumulus.agent+json"
 _INTERVAL = 0.1
 _LONGEST_PAUSE = 0.5
-_BYTES_PER_SECOND = 100_000
-"""What an open block that can't be split may cost."""
 
 Submit = Callable[[Answer], None]
 
@@ -79,6 +77,8 @@ class Block:
     shown: bool = False
     form: Form | None = None
     widget: LivePanel | None = None
+    bare: bool = False
+    """Its rich text twins are still to come."""
     streamed: int = 0
     """Characters of the stream that it stands for, line ends that it does not show included."""
 
@@ -106,7 +106,7 @@ class Board:
     hidden
         Which blocks are not shown at all.
     prepare
-        Called before each flush; gives the characters of the text that is open.
+        Called before each flush; gives the seconds that the next one should wait at least.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Board:
         twins: Callable[[], bool],
         redact: Callable[[Any], Any],
         hidden: Callable[[Block], bool],
-        prepare: Callable[[], int],
+        prepare: Callable[[], float],
     ) -> None:
         self._publisher, self._common = publisher, common
         self._watched, self.twins, self.redact = watched, twins, redact
@@ -127,6 +127,7 @@ class Board:
         self._dirty: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._free_at = self._hurried_at = 0.0
+        self._settling = not watched
 
     def new(self, kind: str, **data: Any) -> Block:
         """Add an open block; it is shown when it is touched."""
@@ -165,38 +166,47 @@ class Board:
     def flush(self) -> None:
         """Publish what has changed, in the order of the blocks."""
         self._unschedule()
-        open_text = self._prepare()
+        wanted = self._prepare()
         dirty = [block for block in self.blocks if block.id in self._dirty]
         self._dirty.clear()
         sent = sum(self.publish(block) for block in dirty)
-        copies = 3 if self.twins() else 1
-        pause = max(min(_INTERVAL * max(sent, 1), _LONGEST_PAUSE), copies * open_text / _BYTES_PER_SECOND)
-        self._free_at = time.monotonic() + pause
+        self._free_at = time.monotonic() + max(min(_INTERVAL * max(sent, 1), _LONGEST_PAUSE), wanted)
+
+    def settle(self) -> None:
+        """Publish what has changed, and the HTML and Markdown twins of all closed blocks: the cell rests.
+
+        Before, they would cost: after each update JupyterLab's table of contents sanitises all HTML of the cell.
+        """
+        self._dirty.update(block.id for block in self.blocks if block.bare)
+        resting, self._settling = self._settling, True
+        self.flush()
+        self._settling = resting
 
     def _late(self) -> None:
         self._timer = None
         self.flush()
 
-    def publish(self, block: Block) -> bool:
-        """Publish a block at once; whether there was something to publish."""
+    def publish(self, block: Block, *, rich: bool = False) -> bool:
+        """Publish a block at once, ``rich`` with all its twins; whether there was something to publish."""
         self._dirty.discard(block.id)
         if self._hidden(block) or (not self._watched and block.open):
             return False
-        self._publisher.publish(self.bundle(block, block.data), block.id, update=block.shown)
+        rich = rich or self._settling or block.form is not None or self.twins()
+        block.bare = not block.open and not rich
+        self._publisher.publish(self.bundle(block, block.data, rich=rich), block.id, update=block.shown)
         block.shown = True
         return True
 
-    def bundle(self, block: Block, data: dict[str, Any]) -> dict[str, Any]:
-        """A block's MIME bundle with these data."""
+    def bundle(self, block: Block, data: dict[str, Any], *, rich: bool) -> dict[str, Any]:
+        """A block's MIME bundle with these data; ``rich`` adds HTML and Markdown, for readers without our renderer."""
         data = self.redact(data)
         bundle: dict[str, Any] = {MIME: data}
         for live in (block.form, block.widget):
             if live:
                 bundle |= live.bundle
-        if not block.open or block.form or self.twins():
-            bundle |= {"text/html": html_twin(data), "text/plain": plain_twin(data)} | markdown_twin(data)
-        else:
-            bundle["text/plain"] = ""
+        bundle["text/plain"] = plain_twin(data) if rich or not block.open else ""
+        if rich:
+            bundle |= {"text/html": html_twin(data)} | markdown_twin(data)
         return bundle
 
     def form(self, ask: Ask, submit: Submit) -> Form | None:

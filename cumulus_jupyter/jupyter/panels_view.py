@@ -39,7 +39,7 @@ class Panels:
         """
         if block.widget and not self._board.twins():
             block.data["root"] = _visible(block.widget.root())
-            self._board.publish(block)
+            self._board.publish(block, rich=True)
 
 
 def _visible(value: Any) -> Any:

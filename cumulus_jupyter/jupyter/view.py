@@ -14,14 +14,9 @@ from .agents_view import Agents
 from .board import Block, Board, Publisher, Submit
 from .labels import arguments_text, label, result_note, result_pictures, result_text
 from .panels_view import Panels
-from .paragraphs import last_paragraph_end
+from .texts import Texts, note
 
 __all__ = ["CellView"]
-
-_SPLIT_FROM = 400
-"""Characters from which an open text is split at a paragraph's end."""
-_BYTES_PER_SECOND = 40_000
-"""What an open block that can't be split may cost."""
 
 _OUTCOMES = {
     Outcome.DECLINED: "declined",
@@ -70,13 +65,12 @@ class CellView:
             twins=twins,
             redact=redact,
             hidden=self._hidden,
-            prepare=self._split_text,
+            prepare=lambda: self._texts.split(),
         )
+        self._texts = Texts(self._board)
         self._panels = Panels(self._board)
         self._agents = Agents(self._board)
         self._by_call: dict[str, Block] = {}
-        self._text: Block | None = None
-        self._round: list[Block] = []
         self._head: Block | None = None
         self._todos: Block | None = None
         self._done = False
@@ -102,7 +96,7 @@ class CellView:
 
     def finish(self, result: RunResult, advice: str = "") -> None:
         """Close what is open and say how the run ended."""
-        self._close_text()
+        self._texts.close()
         self._agents.finish()
         for block in self._board.blocks:
             if block.open and block.data["kind"] == "tool":
@@ -126,10 +120,10 @@ class CellView:
         )
         foot.data["state"] = "closed"
         self._done = True
-        for block in [*self._round, foot]:
+        for block in [*self._texts.round, foot]:
             if not block.shown:
                 self._board.touch(block)
-        self.flush()
+        self._board.settle()
 
     def expanded(self, expression: str, value: str) -> None:
         """Show what an expression of the prompt became."""
@@ -141,20 +135,19 @@ class CellView:
         if self._head:
             self._head.data["stoppable"] = stoppable
             self._board.touch(self._head)
-        self.flush()
+        self._board.settle()
 
     # Events ------------------------------------------------------------------------------------------------------
 
     def handle(self, event: e.Event) -> None:
         """Draw one event."""
         if type(event) is e.TextDelta:
-            self._add_text(event.text)
+            self._texts.add(event.text)
         elif draw := self._DRAW.get(type(event)):
             draw(self, event)
 
     def _round_started(self, event: e.RoundStarted) -> None:
-        self._close_text()
-        self._round = []
+        self._texts.begin()
         self._activity("thinking" if event.number == 1 else f"thinking · round {event.number}")
 
     def _thinking(self, _event: e.ThinkingDelta) -> None:
@@ -162,12 +155,12 @@ class CellView:
             self._activity("reasoning")
 
     def _round_ended(self, _event: e.RoundEnded) -> None:
-        self._close_text()
+        self._texts.close()
         if self._agents.live:
             self._activity("waiting for its agents")
 
     def _tool_started(self, event: e.ToolStarted) -> None:
-        self._close_text()
+        self._texts.close()
         if event.call.name in ("update_todos", "AskUserQuestion", "present_ui"):  # drawn as what they are
             return
         self._line(event)
@@ -226,14 +219,14 @@ class CellView:
 
     def _todos_changed(self, event: e.TodosChanged) -> None:
         if self._todos is None:
-            self._close_text()
+            self._texts.close()
             self._todos = self._board.new("todos", items=[])
         closed = all(item["status"] == "completed" for item in event.todos)
         self._todos.data |= {"items": event.todos, "state": "closed" if closed else "open"}
         self._board.touch(self._todos)
 
     def _panel_shown(self, event: e.PanelShown) -> None:
-        self._close_text()
+        self._texts.close()
         self._panels.show(event.panel)
 
     def _retrying(self, event: e.Retrying) -> None:
@@ -242,32 +235,19 @@ class CellView:
 
     def _discarded(self, event: e.ReplyDiscarded) -> None:
         """Take back the last characters of this round's text; say so, quietly, where they stood."""
-        left = event.characters
-        for block in reversed(self._round):
-            if left <= 0:
-                break
-            text = block.data["markdown"]
-            unseen = block.streamed - len(text)
-            block.data["markdown"] = text[: len(text) - max(left - unseen, 0)] if left < block.streamed else ""
-            left, block.streamed = left - block.streamed, max(block.streamed - left, 0)
-            self._board.touch(block)
-        self._text = None
-        note = self._board.new("text", markdown=f"*taken back: {event.reason}*", tone="note")
-        note.data["state"] = "closed"
-        self._board.touch(note)
+        self._texts.take_back(event.characters)
+        note(self._board, f"*taken back: {event.reason}*")
 
     def _compacting(self, event: e.Compacting) -> None:
-        self._close_text()
+        self._texts.close()
         self._activity(f"summarising earlier turns: {event.tokens:,} of {event.window:,} tokens are used")
 
     def _compacted(self, event: e.Compacted) -> None:
         self._notice(e.Notice(f"*earlier turns were summarised: {event.before:,} → {event.after:,} tokens*"))
 
     def _notice(self, event: e.Notice) -> None:
-        self._close_text()
-        note = self._board.new("text", markdown=event.text, tone="note")
-        note.data["state"] = "closed"
-        self._board.touch(note)
+        self._texts.close()
+        note(self._board, event.text)
 
     _DRAW: dict[type, Callable[..., None]] = {  # noqa: RUF012
         e.RoundStarted: _round_started,
@@ -286,50 +266,6 @@ class CellView:
         e.Notice: _notice,
     }
 
-    # Text --------------------------------------------------------------------------------------------------------
-
-    def _add_text(self, text: str) -> None:
-        block = self._text
-        if block is None:
-            if not text.strip():
-                return
-            block = self._open_text(text.lstrip("\n"))
-            block.streamed = 0
-            if len(self._round) == 1:  # a reply's first piece waits for nothing
-                self._board.hurry()
-        else:
-            block.data["markdown"] += text
-        block.streamed += len(text)
-        self._board.touch(block)
-
-    def _open_text(self, text: str) -> Block:
-        block = self._text = self._board.new("text", markdown=text)
-        block.streamed = len(text)
-        self._round.append(block)
-        return block
-
-    def _split_text(self) -> int:
-        """Close the open text up to its last paragraph end; the characters that stay open."""
-        block = self._text
-        if block is None:
-            return 0
-        text = block.data["markdown"]
-        cut = last_paragraph_end(text) if len(text) >= _SPLIT_FROM else 0
-        if cut <= 0:
-            return len(text)
-        block.data |= {"markdown": text[:cut].rstrip("\n"), "state": "closed"}
-        self._text = None
-        if rest := text[cut:].lstrip("\n"):
-            block.streamed -= len(rest)
-            self._board.mark(self._open_text(rest))
-        return len(rest)
-
-    def _close_text(self) -> None:
-        if self._text is not None:
-            self._text.data["state"] = "closed"
-            self._board.touch(self._text)
-            self._text = None
-
     # Questions ---------------------------------------------------------------------------------------------------
 
     def ask(self, ask: Ask, submit: Submit) -> None:
@@ -341,7 +277,7 @@ class CellView:
         until = int((time.time() + ask.timeout_seconds) * 1000) if ask.timeout_seconds else None
         self._status("waiting", "waiting for you", until)
         self._board.touch(block)
-        self.flush()
+        self._board.settle()
 
     def answered(self, ask: Ask, answer: Answer) -> None:
         """Put the static answer in the form's place."""
@@ -363,7 +299,7 @@ class CellView:
         self.flush()
 
     def _question(self, ask: Ask) -> Block:
-        self._close_text()
+        self._texts.close()
         questions = [asdict(question) for question in ask.questions]
         block = self._board.new("question", questions=questions, outcome="open", answers=[], detail=ask.detail)
         self._by_call[ask.call_id] = block
@@ -388,7 +324,7 @@ class CellView:
         block = self._by_call.get(call_id)
         if block is None or not block.shown or not block.open or self._quiet:
             return None
-        return block.id, self._board.bundle(block, {**block.data, "tail": text})
+        return block.id, self._board.bundle(block, {**block.data, "tail": text}, rich=self._board.twins())
 
     def flush(self) -> None:
         """Publish what has changed."""
@@ -397,7 +333,7 @@ class CellView:
     def _hidden(self, block: Block) -> bool:
         if not self._quiet or block.form or block.data["kind"] in ("question", "panel"):
             return False
-        return not (self._done and block in self._round)
+        return not (self._done and block in self._texts.round)
 
     def _activity(self, text: str, until: int | None = None) -> None:
         self._status("running", text, until)
@@ -417,4 +353,4 @@ class CellView:
         if self._head:
             self._head.data |= {"status": str(Status.NEEDS_INPUT), "activity": "waiting for you", "stoppable": True}
             self._board.touch(self._head)
-        self.flush()
+        self._board.settle()

@@ -6,6 +6,7 @@ import { Bridge } from './bridge';
 import { addCommands } from './commands';
 import { highlightAgentCells } from './highlight';
 import { serveForms } from './keyboard';
+import { loadMarkdown } from './markdown';
 import { showEveryOutput } from './outputs';
 import { rendererFactory } from './renderer';
 
@@ -38,6 +39,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       await panel.context.ready;
       highlightAgentCells(panel, model => {
         showEveryOutput(panel, model);
+        loadMarkdown(rendermime);
       });
     };
     tracker?.forEach(panel => void open(panel));

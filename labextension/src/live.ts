@@ -24,9 +24,12 @@ export class LiveWidget extends Widget {
   private readonly column = new PanelLayout();
   private factory: IRenderMime.IRendererFactory | undefined;
   private timer = 0;
+  private readonly watch = new MutationObserver(() => {
+    this.place.toggleClass('cu-alive', this.isThere());
+  });
 
   constructor(
-    place: Widget,
+    private readonly place: Widget,
     readonly modelId: string,
     private readonly model: IRenderMime.IMimeModel
   ) {
@@ -34,11 +37,14 @@ export class LiveWidget extends Widget {
     this.addClass('cu-widget');
     this.layout = this.column;
     this.rendermime = rendermimeAround(place);
+    this.watch.observe(this.node, { childList: true, subtree: true });
     this.render(Date.now() + PATIENCE);
   }
 
   override dispose(): void {
     window.clearTimeout(this.timer);
+    this.watch.disconnect();
+    this.place.removeClass('cu-alive');
     super.dispose();
   }
 
@@ -59,11 +65,15 @@ export class LiveWidget extends Widget {
         console.warn('cumulus-jupyter: a widget could not be shown', error);
       });
     }
-    if (Date.now() < until && !this.node.querySelector(':scope > * > .jupyter-widgets')) {
+    if (Date.now() < until && !this.isThere()) {
       this.timer = window.setTimeout(() => {
         this.render(until);
       }, PAUSE);
     }
+  }
+
+  private isThere(): boolean {
+    return this.node.querySelector(':scope > * > .jupyter-widgets') !== null;
   }
 }
 

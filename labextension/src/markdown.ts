@@ -1,5 +1,6 @@
 /** Markdown of a model: sanitised by JupyterLab, and without anything that would load from the net by itself. */
 
+import { MimeModel, type IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 
 const MEDIA = new Set(['img', 'video', 'audio']);
@@ -7,6 +8,8 @@ const MEDIA = new Set(['img', 'video', 'audio']);
 const UNWANTED = /^(src|srcset|poster|background|data|ping|style|data-commandlinker-.*)$/;
 /** Classes that would dress a model's HTML as part of JupyterLab or of this extension. */
 const BORROWED = /^(cu|lm|p|jp(?!-RenderedMermaid))-/;
+/** What MathJax would look for; text without it need not wait for MathJax to load. */
+const MATH = /\$|\\[([]|\\begin\{/;
 
 /**
  * Renderer options under which `text/markdown` fetches nothing.
@@ -15,10 +18,13 @@ const BORROWED = /^(cu|lm|p|jp(?!-RenderedMermaid))-/;
  * would come after the browser has begun to load.
  */
 export function quietOptions(options: IRenderMime.IRendererOptions): IRenderMime.IRendererOptions {
-  const { sanitizer, markdownParser } = options;
+  const { sanitizer, markdownParser, latexTypesetter } = options;
   return {
     ...options,
     mimeType: 'text/markdown',
+    latexTypesetter: latexTypesetter && {
+      typeset: node => (MATH.test(node.textContent) ? latexTypesetter.typeset(node) : undefined)
+    },
     markdownParser: markdownParser
       ? { render: source => markdownParser.render(withoutFetchingDiagrams(source)) }
       : null,
@@ -94,6 +100,22 @@ function sourceName(source: string): string {
     // not a URL: it names itself
   }
   return name.slice(0, 60);
+}
+
+let asked = false;
+
+/** Have JupyterLab fetch its markdown parser while nothing streams: the first rendering would wait for it. */
+export function loadMarkdown(rendermime: IRenderMimeRegistry): void {
+  if (!asked && rendermime.getFactory('text/markdown')) {
+    asked = true;
+    window.requestIdleCallback(() => {
+      const renderer = rendermime.createRenderer('text/markdown');
+      const model = new MimeModel({ data: { 'text/markdown': '*ready*' }, trusted: false });
+      void renderer.renderModel(model).finally(() => {
+        renderer.dispose();
+      });
+    });
+  }
 }
 
 /** Whether markdown can be rendered without loading anything from the net. */

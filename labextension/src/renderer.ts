@@ -10,6 +10,7 @@ import { TextView } from './blocks/text';
 import { TodosView } from './blocks/todos';
 import { ToolView } from './blocks/tool';
 import type { View } from './blocks/view';
+import { tickAlong } from './clock';
 import { el } from './dom';
 import { foldSteps, mark } from './fold';
 import { LiveWidget, widgetId } from './live';
@@ -93,6 +94,7 @@ export class AgentRenderer extends Widget implements IRenderMime.IRenderer {
     this.block = block;
     mark(this.node, { run: block.run, kind: block.kind, status: outcome(block) });
     await this.view.draw(block);
+    tickAlong();
     this.shown = model;
     this.showWidget();
     this.foldWhenDone();

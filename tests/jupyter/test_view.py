@@ -77,14 +77,20 @@ def words(text: str) -> list[e.Event]:
     return [e.RoundStarted(1), *(e.TextDelta(word + " ") for word in text.split(" "))]
 
 
-def test_closed_blocks_are_never_sent_again() -> None:
-    text = "\n\n".join(f"Paragraph {n} " + "word " * 100 for n in range(6))
+def test_a_closed_block_is_sent_again_only_for_its_rich_twins_when_the_cell_rests() -> None:
+    text = "\n\n".join(f"Paragraph {n} " + "word " * 250 for n in range(6))
     screen = draw(*words(text), pause=0.001)
-    closed: set[str] = set()
+    closed: dict[str, list[dict[str, Any]]] = {}
     for display_id, bundle, _ in screen.sent:
-        assert display_id not in closed
-        if bundle[MIME]["state"] == "closed":
-            closed.add(display_id)
+        if closed.get(display_id) or bundle[MIME]["state"] == "closed":
+            closed.setdefault(display_id, []).append(bundle)
+    assert len(closed) > 3
+    for bare, *again in closed.values():
+        assert bare[MIME] == (again or [bare])[-1][MIME]
+        assert "text/html" in (again or [bare])[-1]
+        assert len(again) <= 1
+    early = [bundle for display_id, bundle, _ in screen.sent[: len(screen.sent) // 2]]
+    assert not [bundle for bundle in early if "text/html" in bundle]
     assert screen.text.split() == text.split()
 
 
@@ -97,7 +103,7 @@ def test_with_nobody_watching_each_block_is_shown_once_and_whole() -> None:
 
 
 def test_text_is_taken_back_across_blocks() -> None:
-    text = "Kept. " + "\n\n".join("gone " * 120 for _ in range(3))
+    text = "Kept. " + "\n\n".join("gone-gone-gone-gone-gone " * 100 for _ in range(3))
     events = words(text)
     streamed = sum(len(event.text) for event in events if isinstance(event, e.TextDelta))
     screen = draw(*events, e.ReplyDiscarded("cut", streamed - 6), pause=0.0005)
@@ -134,7 +140,7 @@ def test_hostile_text_is_inert_in_every_twin() -> None:
 
 def test_markdown_twins_keep_what_markdown_says() -> None:
     html = markdown_html("# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[x](https://example.org) `<b>`")
-    assert "<table>" in html
+    assert '<table dir="auto">' in html
     assert 'rel="noopener noreferrer"' in html
     assert "<code>&lt;b&gt;</code>" in html
 

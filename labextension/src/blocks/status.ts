@@ -49,6 +49,7 @@ export class StatusView extends View {
     const open = block.role === 'head' && block.state === 'open';
     const stored = open && this.drawn === 1 && isStored(block.started);
     this.toggleClass('cu-live', open && !stored);
+    this.stand();
     if (stored) {
       this.node.replaceChildren(quietLine(block, 'was still running when this was saved'));
     } else if (open) {
@@ -61,6 +62,21 @@ export class StatusView extends View {
   override dispose(): void {
     this.stopClock?.();
     super.dispose();
+  }
+
+  protected override onAfterAttach(): void {
+    this.stand();
+  }
+
+  protected override onBeforeDetach(): void {
+    standLast(this.node, false);
+  }
+
+  /** While a run lives, its first block is drawn last, where the eye is. */
+  private stand(): void {
+    if (this.isAttached) {
+      standLast(this.node, this.hasClass('cu-live'));
+    }
   }
 
   private drawLive(block: StatusBlock): void {
@@ -88,6 +104,13 @@ export class StatusView extends View {
       setText(this.activity, 'the kernel did not answer: use ■ in the toolbar');
     }
   }
+}
+
+/** Classes on the output and its area; with `:has()` the page would look for live lines at each change of a text. */
+function standLast(node: HTMLElement, last: boolean): void {
+  node.closest('.jp-OutputArea-child')?.classList.toggle('cu-stands-last', last);
+  const area = node.closest('.jp-OutputArea');
+  area?.classList.toggle('cu-has-live', area.querySelector(':scope > .cu-stands-last') !== null);
 }
 
 function isStored(started: number): boolean {
