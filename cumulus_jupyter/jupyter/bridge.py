@@ -32,8 +32,8 @@ class Bridge:
     Several tabs may show the notebook: the one that ran the cell answers, after a reload the first that says hello.
     """
 
-    def __init__(self, version: str, on_stop: Callable[[str], Any]) -> None:
-        self._version, self._on_stop = version, on_stop
+    def __init__(self, version: str, on_stop: Callable[[str], Any], on_move: Callable[[], Any]) -> None:
+        self._version, self._on_stop, self._on_move = version, on_stop, on_move
         self._loop: asyncio.AbstractEventLoop | None = None
         self._comm: Any = None
         self._numbers = itertools.count(1)
@@ -228,6 +228,7 @@ class Bridge:
                 self._hellos.put_nowait(data)
         elif data.get("op") == "moved":
             self.path = str(data.get("path") or self.path)
+            self._on_move()
         elif data.get("op") == "stop":
             self._on_stop(str(data.get("run", "")))
             self._comm.send({"id": id, "ok": True})

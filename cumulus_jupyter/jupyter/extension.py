@@ -53,7 +53,7 @@ class Extension:
         self.shell = shell
         self.settings = CumulusAgent(config=shell.config)
         self.kernel = getattr(shell, "kernel", None)
-        self.bridge = Bridge(_version(), self.stop)
+        self.bridge = Bridge(_version(), self.stop, self._moved)
         host: Any = KernelHost(shell, self.bridge) if self.kernel is not None else TerminalHost(shell)
         self.host = host
         self.conversations = Conversations(self.settings, host, Path.cwd())
@@ -91,6 +91,7 @@ class Extension:
         """Go on with a stored conversation, or with a copy of it."""
         options = CellOptions("", session="main")
         await self._ready(options.session)
+        await self._live()  # a kernel that was started before a rename knows the old name
         session = self.conversations.resume(options.session, name, self._place().path, fork=fork)
         if fork and session.transcript.status is Status.RUNNING:  # that run goes on where it was begun, if anywhere
             session.close_open_calls(
@@ -100,7 +101,7 @@ class Extension:
         if session.recover():
             await self._run(options, session, lambda view: session.resume())
             return
-        self._remember(options, session.transcript)
+        self._remember(options.session, session.transcript)
         said = f"{session.transcript.session} ({len(session.transcript.messages)} messages)"
         taken = f"a copy of it is conversation {said}" if fork else f"conversation {said} is taken up"
         print(f"{taken}; the next %%agent cell goes on")
@@ -146,7 +147,7 @@ class Extension:
         view.begin(session.provider, stoppable=options.background)
         run = self.runs[options.session] = Run(session, view, events(view), self._save)
         run.task.add_done_callback(lambda _: self._ended(options, run))
-        self._remember(options, session.transcript)
+        self._remember(options.session, session.transcript, options.prompt)
         if options.background:
             view.detach(stoppable=True)
             return
@@ -212,10 +213,15 @@ class Extension:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    def _remember(self, options: CellOptions, transcript: Transcript) -> None:
+    def _moved(self) -> None:
+        """The notebook was renamed: its conversations go with it, even if no cell comes before the kernel's end."""
+        for name, session in self.conversations.sessions.items():
+            self._remember(name, session.transcript)
+
+    def _remember(self, name: str, transcript: Transcript, prompt: str = "") -> None:
         if self.conversations.store is not None and transcript.sink is not None:
-            place, name = self._place().path, options.session
-            self.conversations.store.note(transcript.session, notebook=place, name=name, prompt=options.prompt)
+            place = self._place().path
+            self.conversations.store.note(transcript.session, notebook=place, name=name, prompt=prompt)
 
     def _clicks_arrive(self) -> bool:
         """Whether a widget's message is served while a cell awaits: from ipykernel 7.4 on, whatever the front end."""

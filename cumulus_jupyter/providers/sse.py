@@ -73,7 +73,7 @@ class EventDecoder:
                 else:
                     if type(value) is dict:
                         events.append(value)
-            elif line or self._joined:
+            elif self._joined or (line and not line.startswith(b"event:")):
                 self._odd(line, events)
         return events
 
