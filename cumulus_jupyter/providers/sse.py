@@ -60,12 +60,15 @@ class EventDecoder:
             self._parts.append(chunk)
             chunk = b"".join(self._parts)
             self._parts.clear()
-        lines = chunk.split(b"\n")
-        if rest := lines.pop():
+        *lines, rest = chunk.split(b"\n")
+        if rest:
             self._parts.append(rest)
         events: list[dict[str, Any]] = []
+        joined = self._joined
         for line in lines:
-            if line.startswith(b"data:") and not self._joined:
+            if not line and not joined:
+                continue
+            if line.startswith(b"data:") and not joined:
                 try:
                     value = from_json(line[5:])
                 except ValueError:
@@ -73,7 +76,7 @@ class EventDecoder:
                 else:
                     if type(value) is dict:
                         events.append(value)
-            elif self._joined or (line and not line.startswith(b"event:")):
+            elif joined or not line.startswith(b"event:"):
                 self._odd(line, events)
         return events
 

@@ -87,7 +87,8 @@ class WireProvider:
             yield notice
         fold, decoder = self._folding(request), EventDecoder()
         failure: ProviderError | None = None
-        chunks = response.aiter_bytes()
+        # Where nothing is to be decoded, two layers less a piece.
+        chunks = response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
         try:
             async for chunk in chunks:
                 for event in decoder.feed(chunk):
