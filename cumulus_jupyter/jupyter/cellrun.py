@@ -15,6 +15,7 @@ from typing import Any
 
 from ..agent.host import CodeRun
 from .interrupt import InterruptHandler
+from .staying import without_exit
 
 __all__ = ["CellRunner"]
 
@@ -39,7 +40,7 @@ class CellRunner:
             transformed = shell.transform_cell(source)
         except Exception:
             transformed, bad = source, sys.exc_info()
-        with self._parent(message, cell_id), _staying(shell), interrupts.running_code(timeout) as limit_hit:
+        with self._parent(message, cell_id), without_exit(shell), interrupts.running_code(timeout) as limit_hit:
             result = await shell.run_cell_async(
                 source, store_history=False, transformed_cell=transformed, preprocessing_exc_tuple=bad, cell_id=cell_id
             )
@@ -82,19 +83,3 @@ def _ident(kernel: Any) -> Any:
     if hasattr(kernel, "_get_shell_context_var"):  # ipykernel 7
         return kernel._get_shell_context_var(kernel._shell_parent_ident)
     return kernel._parent_ident["shell"]
-
-
-@contextlib.contextmanager
-def _staying(shell: Any) -> Iterator[None]:
-    """``exit()`` in a cell that an agent runs does not end the person's kernel."""
-
-    def no_exit() -> None:
-        raise SystemExit("exit() does nothing here: the kernel belongs to the person")
-
-    before = shell.ask_exit
-    shell.ask_exit = no_exit
-    try:
-        yield
-    finally:
-        shell.ask_exit = before
-        shell.exit_now = False

@@ -17,6 +17,7 @@ from ..agent.errors import ToolError
 from ..agent.host import CodeRun, working_in
 from ..tools.terminal import plain_text
 from .interrupt import InterruptHandler
+from .staying import without_exit
 
 __all__ = ["Capture", "KernelRunner"]
 
@@ -200,28 +201,21 @@ def _guarded(shell: Any, run: CodeRun) -> Iterator[None]:
     def keep(etype: type, value: BaseException, stb: list[str]) -> None:
         run.error = (etype.__name__, str(value), plain_text("\n".join(stb)))
 
-    def no_exit() -> None:
-        raise SystemExit("exit() does nothing here: the kernel belongs to the person")
-
     page = {"text": ""}
 
     def pager(_shell: Any, text: Any, *_: Any, **__: Any) -> None:
         page["text"] += text.get("text/plain", "") if isinstance(text, dict) else str(text)
         print(plain_text(page["text"]))
 
-    exits = {name: shell.user_ns.get(name) for name in ("exit", "quit")}
-    ask_exit, hook = shell.ask_exit, shell.hooks.show_in_pager
+    hook = shell.hooks.show_in_pager
     shell._showtraceback = keep
-    shell.ask_exit = no_exit
     shell.set_hook("show_in_pager", pager, 0)
     try:
-        yield
+        with without_exit(shell):
+            yield
     finally:
         del shell._showtraceback
-        shell.ask_exit = ask_exit
         shell.hooks.show_in_pager = hook
-        shell.exit_now = False
-        shell.user_ns.update({name: value for name, value in exits.items() if value is not None})
 
 
 def _pub_thread() -> Any:

@@ -12,6 +12,8 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+from .staying import without_exit
+
 __all__ = ["NbOutput", "run_function", "shown"]
 
 NbOutput = dict[str, Any]
@@ -32,7 +34,7 @@ def run_function(shell: Any, name: str, variables: list[str]) -> list[NbOutput]:
     error: BaseException | None = None
     with capture_output() as captured:
         try:
-            with _interruptible(), _without_exit(shell):
+            with _interruptible(), without_exit(shell):
                 _show(shell, _called(shell, name, variables))
         except (Exception, SystemExit, KeyboardInterrupt) as raised:
             error = raised
@@ -86,19 +88,6 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextlib.contextmanager
-def _without_exit(shell: Any) -> Iterator[None]:
-    def no_exit() -> None:
-        raise SystemExit("exit() does nothing here: the kernel belongs to the person")
-
-    before = shell.ask_exit
-    shell.ask_exit = no_exit
-    try:
-        yield
-    finally:
-        shell.ask_exit = before
 
 
 def _stream(name: str, text: str) -> NbOutput:
