@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -37,7 +38,8 @@ def rows(quick: bool) -> Iterator[Row]:
             yield from _compare("round 200", spoken, "ms", _late_round, others, wire, url, few - 1)
         with served("tests.wire.server", "deltas", wire, _DELTAS) as url:
             yield from _compare("text deltas", spoken, "/s", _deltas, others, wire, url, few, larger=True)
-        yield from _compare("50 rounds with 200 tools sent", spoken, "kB", _sent, others, wire, "", 1)
+        yield from _compare("50 rounds with 200 tools, sent", spoken, "kB", _sent, others, wire, "", 1)
+        yield from _compare("50 rounds with 200 tools, read by the model", spoken, "kB", _read, others, wire, "", 1)
 
 
 def _compare(
@@ -126,17 +128,27 @@ async def _first(contender: Contender, wire: str, url: str) -> float:
 
 
 class _Weighing(FastServer):
-    """Adds up what it is sent."""
+    """Adds up what it is sent, and what of it a model would read: not the definitions that are marked as deferred."""
 
-    received = 0
+    sent = read = 0
 
     async def _answer(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
-        self.received += len(asked.body)
+        deferred = [tool for tool in asked.json.get("tools", ()) if tool.get("defer_loading")]
+        self.sent += len(asked.body)
+        self.read += len(asked.body) - len(json.dumps(deferred, ensure_ascii=False, separators=(",", ":")).encode())
         await super()._answer(asked, writer)
 
 
-async def _sent(contender: Contender, wire: str, _url: str) -> float:
+async def _weighed(contender: Contender, wire: str) -> _Weighing:
     with _Weighing(benchmark_bodies("rounds", wire, _ROUNDS)) as server:
         async for _ in contender(wire, server.url, _stamped([], _TOOLS + 1)):
             pass
-        return server.received / 1e3
+        return server
+
+
+async def _sent(contender: Contender, wire: str, _url: str) -> float:
+    return (await _weighed(contender, wire)).sent / 1e3
+
+
+async def _read(contender: Contender, wire: str, _url: str) -> float:
+    return (await _weighed(contender, wire)).read / 1e3
