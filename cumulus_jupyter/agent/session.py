@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from .background import interleaved
 from .errors import CumulusError
-from .events import Answered, Event, Finished
+from .events import Answered, Event, Finished, Notice
 from .loop import Limits, run
 from .messages import Answer, Ask, RunResult, Status, ToolResult
 from .provider import Provider, Request
@@ -44,6 +44,8 @@ class Session:
         note, self.news = "\n".join(part for part in (note, self.news) if part), ""
         told = {} if self.transcript.system == self.system else {"system": self.system}
         self.transcript.user(prompt, note, model=self.provider.name, **told)
+        if late:
+            yield Notice(f"*with this prompt goes what you answered late: {'; '.join(late)}*")
         async with aclosing(self.resume()) as events:
             async for event in events:
                 yield event

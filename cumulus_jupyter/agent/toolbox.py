@@ -139,12 +139,21 @@ class Toolbox:
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         tasks: list[asyncio.Task[None]] = []
         try:
+            asked: list[Event] = []
             for call in transcript.open_calls:
                 event = self._asked(call, transcript)
+                if isinstance(event, (QuestionAsked, ApprovalAsked)):
+                    asked.append(event)
+                    continue
                 if event is not None:
                     yield event
-                if not isinstance(event, (QuestionAsked, ApprovalAsked)):
-                    tasks.append(asyncio.create_task(self._run_stored(call, transcript, events.put_nowait)))
+                tasks.append(asyncio.create_task(self._run_stored(call, transcript, events.put_nowait)))
+            await asyncio.sleep(0)  # what begins is told first, so that the questions stand last
+            while not events.empty():
+                if (event := events.get_nowait()) is not None:
+                    yield event
+            for event in asked:
+                yield event
             if tasks:
                 running = asyncio.gather(*tasks)
 

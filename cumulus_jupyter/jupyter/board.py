@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Protocol
 
 from ..agent.messages import Answer, Ask
@@ -57,6 +58,10 @@ class Form(Live, Protocol):
     @property
     def draft(self) -> list[tuple[str, str]]:
         """What was chosen and typed so far, as headers with texts."""
+        ...
+
+    def expire(self) -> None:
+        """Say that the run went on, and that an answer goes before the next prompt."""
         ...
 
 
@@ -121,7 +126,7 @@ class Board:
         prepare: Callable[[], float],
     ) -> None:
         self._publisher, self._common = publisher, common
-        self._watched, self.twins, self.redact = watched, twins, redact
+        self.watched, self.twins, self.redact = watched, twins, redact
         self._hidden, self._prepare = hidden, prepare
         self.blocks: list[Block] = []
         self._dirty: set[str] = set()
@@ -167,8 +172,9 @@ class Board:
         """Publish what has changed, in the order of the blocks."""
         self._unschedule()
         wanted = self._prepare()
-        dirty = [block for block in self.blocks if block.id in self._dirty]
-        self._dirty.clear()
+        ready = self.blocks if self.watched else takewhile(lambda block: not block.open, self.blocks)
+        dirty = [block for block in ready if block.id in self._dirty]
+        self._dirty.difference_update(block.id for block in dirty)
         sent = sum(self.publish(block) for block in dirty)
         self._free_at = time.monotonic() + max(min(_INTERVAL * max(sent, 1), _LONGEST_PAUSE), wanted)
 
@@ -189,7 +195,7 @@ class Board:
     def publish(self, block: Block, *, rich: bool = False) -> bool:
         """Publish a block at once, ``rich`` with all its twins; whether there was something to publish."""
         self._dirty.discard(block.id)
-        if self._hidden(block) or (not self._watched and block.open):
+        if self._hidden(block) or (not self.watched and block.open):
             return False
         rich = rich or self._settling or block.form is not None or self.twins()
         block.bare = not block.open and not rich
@@ -211,8 +217,8 @@ class Board:
 
     def form(self, ask: Ask, submit: Submit) -> Form | None:
         """A live form, where somebody looks on and widgets can live."""
-        return self._publisher.form(ask, submit) if self._watched else None
+        return self._publisher.form(ask, submit) if self.watched else None
 
     def panel(self, panel: dict[str, Any], changed: Callable[[], None]) -> LivePanel | None:
         """A live panel, where somebody looks on."""
-        return self._publisher.panel(panel, self.redact, changed, styled=self.twins()) if self._watched else None
+        return self._publisher.panel(panel, self.redact, changed, styled=self.twins()) if self.watched else None

@@ -11,15 +11,18 @@ from typing import Any
 import ipywidgets as w
 
 from ..agent.messages import Answer, Ask, Option, Outcome, Question
+from .direction import is_right_to_left
 from .twins import visible
 
 __all__ = ["QuestionForm"]
 
 _OTHER = "Other"
-_HINT = '<span class="cu-hint">↑ ↓ choose · Enter answers</span>'
 _RECENT, _SETTLE = 1.0, 0.3
 """Seconds: a click so soon behind a change waits so long for values that it may have overtaken."""
 _WIDE = {"width": "auto"}
+_PLAIN = ".cu-form label{white-space:pre-line;height:auto}"
+"""What front ends without our style sheet need: an option's description stands on a line of its own."""
+_LATE = "The agent went on without an answer. What you keep here goes before your next prompt."
 
 
 class QuestionForm:
@@ -32,7 +35,7 @@ class QuestionForm:
     def __init__(self, ask: Ask, submit: Callable[[Answer], None]) -> None:
         self._ask, self._submit, self._done = ask, submit, False
         self._loop = asyncio.get_running_loop()
-        self._changed_at, self._entering = 0.0, False
+        self._changed_at, self._entering, self._expired = 0.0, False, False
         self._pages = [_Page(question, ask, self._changed, self._enter) for question in ask.questions]
         self._at = 0
         self._notes = w.Text(placeholder=ask.notes_placeholder or "", layout=_WIDE, description_allow_html=False)
@@ -44,7 +47,7 @@ class QuestionForm:
         self._answer.on_click(lambda _: self._enter())
         self._decline.on_click(lambda _: self._finish(Answer(Outcome.DECLINED, notes=self._notes.value.strip())))
         self._back.on_click(lambda _: self._turn(-1))
-        self._hint = w.HTML(_HINT)
+        self._hint = w.HTML()
         self._clock = w.HTML()
         self._tick: asyncio.TimerHandle | None = None
         buttons = [self._answer] if ask.approval else [self._answer, self._decline]
@@ -55,6 +58,8 @@ class QuestionForm:
         notes = [self._notes] if ask.notes_placeholder else []
         self.widget = w.VBox([self._page, *notes, row])
         self.widget.add_class("cu-form")
+        if is_right_to_left(" ".join(question.question for question in ask.questions)):
+            self.widget.add_class("cu-rtl")
         self._turn(0)
         self._changed_at = 0.0
         if ask.timeout_seconds:
@@ -72,6 +77,16 @@ class QuestionForm:
         given = [(page.header, page.value) for page in self._pages if page.touched]
         notes = self._notes.value.strip()
         return [*given, *([("Notes", notes)] if notes else [])]
+
+    def expire(self) -> None:
+        """Say that the run went on, and that an answer goes before the next prompt."""
+        if self._tick:
+            self._tick.cancel()
+        self._expired = True
+        self._clock.value = ""
+        self._decline.description = "Dismiss"
+        self.widget.add_class("cu-expired")
+        self._turn(0)
 
     def close(self) -> None:
         """Take the form and all its parts away."""
@@ -92,8 +107,7 @@ class QuestionForm:
     def _turn(self, step: int) -> None:
         self._at += step
         self._page.children = [self._pages[self._at].widget]
-        last = self._at == len(self._pages) - 1
-        self._answer.description = "Answer" if last else "Next"
+        self._answer.description = ("Keep" if self._expired else "Answer") if self._is_last else "Next"
         self._back.disabled = self._at == 0
         if len(self._pages) > 1:
             self._progress.value = f'<span class="cu-progress">{self._at + 1} of {len(self._pages)}</span>'
@@ -101,8 +115,16 @@ class QuestionForm:
 
     def _changed(self) -> None:
         self._changed_at = time.monotonic()
-        if self._hint.value != _HINT:
-            self._hint.value = _HINT
+        keys = "↑ ↓ choose · " if self._pages[self._at].is_radio else ""
+        hint = f'<span class="cu-hint" dir="ltr">{keys}Enter {"answers" if self._is_last else "goes on"}</span>'
+        if self._expired:
+            hint = f'<span class="cu-hint" role="status">{_LATE}</span>'
+        if self._hint.value != hint:
+            self._hint.value = hint
+
+    @property
+    def _is_last(self) -> bool:
+        return self._at == len(self._pages) - 1
 
     def _enter(self) -> None:
         """On whichever thread the front end's message is served."""
@@ -120,7 +142,7 @@ class QuestionForm:
             # The button is never disabled for this: a key may be quicker than the change that would enable it.
             self._hint.value = '<span class="cu-hint" role="alert">choose or write an answer first</span>'
             return
-        if self._at < len(self._pages) - 1:
+        if not self._is_last:
             self._turn(1)
             return
         values = tuple(page.value for page in self._pages)
@@ -147,9 +169,10 @@ class _Page:
         self._boxes: list[w.Checkbox] = []
         self._radio: w.RadioButtons | None = None
         self._recommended: int | None = None
+        header, asked = (html.escape(visible(text)) for text in (question.header, question.question))
         head = w.HTML(
-            f'<span class="cu-chip">{html.escape(visible(question.header))}</span>'
-            f'<div class="cu-question">{html.escape(visible(question.question))}</div>'
+            f'<style>{_PLAIN}</style><span class="cu-chip" dir="auto">{header}</span>'
+            f'<div class="cu-question" dir="auto" style="font-weight:600">{asked}</div>'
         )
         detail = [w.HTML(f'<pre class="cu-detail">{html.escape(visible(ask.detail))}</pre>')] if ask.detail else []
         self.widget = w.VBox([head, *detail, *self._choices(), *self._previews()])
@@ -171,11 +194,18 @@ class _Page:
         self._radio = w.RadioButtons(options=list(zip(labels, range(len(labels)), strict=True)), layout=_WIDE)
         self._radio.index = self._recommended
         self._radio.observe(lambda _: self._changed(), "index")
-        return [self._radio] if self._approval else [self._radio, self._other]
+        if self._approval:
+            return [self._radio]
+        self._radio.add_class("cu-with-other")
+        self._other.add_class("cu-other")
+        return [self._radio, self._other]
 
     def _previews(self) -> list[w.Widget]:
         return [
-            w.HTML(f'<pre class="cu-preview">{html.escape(visible(f"{o.label}: {o.preview}"))}</pre>')
+            w.HTML(
+                f'<div class="cu-preview-of" dir="auto">{html.escape(visible(o.label))}</div>'
+                f'<pre class="cu-preview">{html.escape(visible(o.preview))}</pre>'
+            )
             for o in self._question.options
             if o.preview
         ]
@@ -183,6 +213,10 @@ class _Page:
     @property
     def header(self) -> str:
         return self._question.header
+
+    @property
+    def is_radio(self) -> bool:
+        return self._radio is not None
 
     @property
     def touched(self) -> bool:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import copy
+import threading
 import time
 from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
 import ipywidgets as w
+from traitlets import TraitError
 
 from ..tools.panel_check import walk
 from ..tools.panel_live import is_allowed_now, sets_plain_value
-from .panels_html import card_head, fragment, panel_style, stack_classes
+from .panels_html import card_head, fragment, panel_classes, panel_style, stack_classes
 from .panels_run import NbOutput, run_function, shown
 
 __all__ = ["PanelWidget"]
@@ -59,6 +62,8 @@ class PanelWidget:
         self._alive = bool(live)
         self._loop, self._context = asyncio.get_running_loop(), contextvars.copy_context()
         self._values: dict[str, Any] = {}
+        self._controls: dict[str, list[w.Widget]] = {}
+        self._mirrors_on = 0
         self._outputs: list[NbOutput] = []
         self._output: w.Output | None = None
         self._run_timer: asyncio.TimerHandle | None = None
@@ -66,8 +71,7 @@ class PanelWidget:
         self._changed_at = 0.0
         self._closed = False
         style = [w.HTML(f"<style>{panel_style()}</style>", layout={"display": "none"})] if styled else []
-        self.widget = w.VBox([*style, *self._column(panel["root"])])
-        self.widget.add_class("cu-panel")
+        self.widget = _box(w.VBox([*style, *self._column(panel["root"])]), panel_classes(panel))
         if self._function:
             self._run()
         _keep(shell, self)
@@ -134,7 +138,8 @@ class PanelWidget:
         self._shell.user_ns[name] = value
         named = {"description": node.get("label") or name, "style": {"description_width": "initial"}}
         control = _CONTROLS[node["component"]](node, value, named)
-        control.observe(lambda change: self._on_loop(self._take, name, change["new"], node["run"]), "value")
+        self._controls.setdefault(name, []).append(control)
+        control.observe(lambda change: self._set(name, change["new"], node["run"]), "value")
         return _box(control, "cu-p-live")
 
     # Living ------------------------------------------------------------------------------------------------------
@@ -143,10 +148,23 @@ class PanelWidget:
         # A widget's callback may come on any thread, and never with this cell's context.
         self._loop.call_soon_threadsafe(function, *values, context=self._context)
 
+    def _set(self, name: str, value: Any, run: bool) -> None:
+        if self._mirrors_on != threading.get_ident():
+            self._on_loop(self._take, name, value, run)
+
+    def _mirror(self, name: str, value: Any) -> None:
+        """Show a variable's value in its other inputs too, as far as they can; that sets nothing."""
+        self._mirrors_on = threading.get_ident()
+        for control in self._controls[name]:
+            with contextlib.suppress(TraitError):
+                control.value = value
+        self._mirrors_on = 0
+
     def _take(self, name: str, value: Any, run: bool) -> None:
         if self._closed:
             return
         self._shell.user_ns[name] = self._values[name] = value
+        self._mirror(name, value)
         self._changed_at = time.monotonic()
         if run and self._function:
             self._run_in(_TOGETHER)

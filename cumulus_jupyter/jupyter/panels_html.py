@@ -14,7 +14,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["Node", "card_head", "fragment", "is_numeric", "link_place", "panel_html", "panel_style", "stack_classes"]
+from .direction import is_right_to_left
+
+__all__ = [
+    "Node",
+    "card_head",
+    "fragment",
+    "is_numeric",
+    "link_place",
+    "panel_classes",
+    "panel_html",
+    "panel_style",
+    "stack_classes",
+]
 
 Node = dict[str, Any]
 _INLINE = re.compile(r"`([^`\n]+)`|\*\*(?=\S)(.+?)(?<=\S)\*\*")
@@ -37,15 +49,20 @@ def panel_html(data: Node) -> str:
 def panel_box(data: Node) -> str:
     """A whole panel."""
     label = html.escape(data["summary"])
-    return f'<div class="cu-panel" role="group" aria-label="{label}">{fragment(data["root"])}</div>'
+    return f'<div class="{panel_classes(data)}" role="group" aria-label="{label}">{fragment(data["root"])}</div>'
+
+
+def panel_classes(data: Node) -> str:
+    """The classes of a whole panel; its summary says which way it runs."""
+    return "cu-panel cu-rtl" if is_right_to_left(data["summary"]) else "cu-panel"
 
 
 def fragment(nodes: Iterable[Node]) -> str:
     """Nodes below each other; badges that follow each other share a line."""
     parts = []
     for kind, group in groupby(nodes, key=lambda node: node["component"]):
-        inside = "".join(map(_node, group))
-        parts.append(f'<div class="cu-p-badges">{inside}</div>' if kind == "Badge" else inside)
+        drawn = map(_node, group)  # a space between badges, for readers without our styles
+        parts.append(f'<div class="cu-p-badges">{" ".join(drawn)}</div>' if kind == "Badge" else "".join(drawn))
     return "".join(parts)
 
 
@@ -57,8 +74,8 @@ def card_head(node: Node) -> tuple[str, list[Node]]:
         count += 1
     if not node.get("title"):
         return "", children
-    badges = "".join(map(_badge, children[:count]))
-    return f'<div class="cu-p-head"><span class="cu-p-title" dir="auto">{_text(node["title"])}</span>{badges}</div>', (
+    badges = " ".join(map(_badge, children[:count]))
+    return f'<div class="cu-p-head"><b class="cu-p-title" dir="auto">{_text(node["title"])}</b> {badges}</div>', (
         children[count:]
     )
 
@@ -101,7 +118,7 @@ def _badge(node: Node) -> str:
 
 def _mark(status: str) -> str:
     sign = _MARKS.get(status, "")
-    return f'<span class="cu-p-mark" role="img" aria-label="{_text(status)}">{sign}</span>' if sign else ""
+    return f'<span class="cu-p-mark" role="img" aria-label="{_text(status)}">{sign}</span> ' if sign else ""
 
 
 def _key_value(node: Node) -> str:
@@ -118,7 +135,8 @@ def is_numeric(cells: Iterable[str]) -> bool:
 
 def _table(node: Node) -> str:
     columns, rows = node["columns"], node["rows"]
-    kinds = [' class="cu-p-num"' if is_numeric(row[at] for row in rows) else "" for at in range(len(columns))]
+    number = ' class="cu-p-num" align="right"'
+    kinds = [number if is_numeric(row[at] for row in rows) else "" for at in range(len(columns))]
     head = "".join(
         f'<th scope="col"{kind} dir="auto">{_text(name)}</th>' for name, kind in zip(columns, kinds, strict=True)
     )
@@ -146,7 +164,7 @@ def _code(node: Node) -> str:
 
 
 def _alert(node: Node) -> str:
-    title = f'<div class="cu-p-title" dir="auto">{_text(node["title"])}</div>' if node.get("title") else ""
+    title = f'<b class="cu-p-title" dir="auto">{_text(node["title"])}</b>' if node.get("title") else ""
     return (
         f'<div class="cu-p-alert" role="note" data-status="{_text(node["variant"])}">{_mark(node["variant"])}'
         f'<div class="cu-p-said">{title}<div class="cu-p-text" dir="auto">{_marked(node["body"])}</div></div></div>'
@@ -184,7 +202,7 @@ def _card(node: Node) -> str:
 
 def _stack(node: Node) -> str:
     horizontal = node["direction"] == "horizontal"
-    inside = "".join(map(_node, node["children"])) if horizontal else fragment(node["children"])
+    inside = " ".join(map(_node, node["children"])) if horizontal else fragment(node["children"])
     return f'<div class="{stack_classes(node)}">{inside}</div>'
 
 
@@ -203,7 +221,7 @@ def _input(node: Node) -> str:
     value = node.get("value")
     shown = {True: "on", False: "off", None: "–"}[value] if isinstance(value, bool | None) else str(value)
     return (
-        f'<div class="cu-p-input"><span dir="auto">{name}</span>'
+        f'<div class="cu-p-input"><span dir="auto">{name}</span> '
         f'<span class="cu-p-value" dir="auto">{_text(shown)}</span></div>'
     )
 

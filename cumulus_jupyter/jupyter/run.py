@@ -33,6 +33,9 @@ class View(Protocol):
     def answered(self, ask: Ask, answer: Answer) -> None:
         """Show its answer in its place."""
 
+    def late(self, ask: Ask, answer: Answer) -> None:
+        """Say that an answer came when its question had closed, and is kept."""
+
     def needs_input(self) -> None:
         """The cell ends at an open question."""
 
@@ -147,6 +150,7 @@ class Run:
     def _settle(self, ask: Ask, answer: Answer) -> None:
         if ask.call_id not in self.waiting:
             self.session.transcript.late_answer(ask, answer)
+            self.view.late(ask, answer)
             return
         del self.waiting[ask.call_id]
         if timer := self._timers.pop(ask.call_id, None):

@@ -92,6 +92,8 @@ class CellView:
             activity="thinking",
             stoppable=stoppable,
         )
+        if not self._board.watched:  # shown once, and first
+            self._head.data |= {"state": "closed", "activity": ""}
         self._board.touch(self._head)
 
     def finish(self, result: RunResult, advice: str = "") -> None:
@@ -104,7 +106,10 @@ class CellView:
                 self._board.touch(block)
             elif block.open and block.form:
                 self._settle_question(block, "closed", [])
-        if self._head:
+            elif block.open and block.data["kind"] == "todos":
+                block.data["state"] = "closed"
+                self._board.touch(block)
+        if self._head and self._head.open:
             self._head.data |= {"state": "closed", "status": str(result.status)}
             self._board.touch(self._head)
         foot = self._board.new(
@@ -290,12 +295,35 @@ class CellView:
             pairs = [{"header": ask.questions[0].header, "answer": _OUTCOMES[answer.outcome]}]
         if answer.outcome is Outcome.TIMED_OUT and block.form:
             pairs += [{"header": f"{header} (not sent)", "answer": text} for header, text in block.form.draft]
+            self._leave_open(ask, block, pairs)
+            return
         if ask.approval and answer.values:
             pairs = [{"header": ask.name, "answer": answer.values[0]}]
         if answer.notes:
             pairs.append({"header": "Reason" if ask.approval else "Notes", "answer": answer.notes})
         self._settle_question(block, str(answer.outcome), pairs)
         self._status("running", "thinking")
+        self.flush()
+
+    def _leave_open(self, ask: Ask, block: Block, pairs: list[dict[str, str]]) -> None:
+        """The run goes on without an answer; the form stays for a late one."""
+        assert block.form
+        self._by_call[ask.call_id] = block
+        block.data |= {"state": "closed", "outcome": "timed_out", "answers": pairs}
+        block.form.expire()
+        self._board.publish(block)
+        self._status("running", "thinking")
+        self.flush()
+
+    def late(self, ask: Ask, answer: Answer) -> None:
+        """Say in the form's place that the answer is kept for the next prompt."""
+        block = self._by_call.pop(ask.call_id, None)
+        if block is None or block.form is None:
+            return
+        pairs = [{"header": ask.questions[0].header, "answer": "no answer in time"}]
+        for question, value in zip(ask.questions, answer.values, strict=False):
+            pairs.append({"header": f"{question.header} (kept for your next prompt)", "answer": value})
+        self._settle_question(block, str(Outcome.TIMED_OUT), pairs)
         self.flush()
 
     def _question(self, ask: Ask) -> Block:
@@ -342,7 +370,7 @@ class CellView:
         if self._head and self._head.open:
             if self._head.data["status"] == status and self._head.data["activity"] == activity:
                 return
-            waiting = any(block.form for block in self._board.blocks)
+            waiting = any(block.form and block.open for block in self._board.blocks)
             if waiting and status == "running":
                 return
             self._head.data |= {"status": status, "activity": activity, "until": until}

@@ -3,7 +3,7 @@
 import { drawMark } from './blocks/tool';
 import { View } from './blocks/view';
 import { everySecond, secondsSince } from './clock';
-import { el, prose, setText } from './dom';
+import { el, prose, scrolling, setText } from './dom';
 import { clockTime, duration, plural } from './figures';
 import type { AgentBlock } from './protocol';
 
@@ -11,9 +11,9 @@ export class AgentView extends View {
   private readonly mark = el('span', 'cu-mark');
   private readonly what = el('span', 'cu-what');
   private readonly aside = el('span', 'cu-aside');
-  private readonly task = el('pre', 'cu-arguments');
+  private readonly task = scrolling(el('pre', 'cu-arguments'), 'task');
   private readonly steps = el('ol', 'cu-agent-steps');
-  private readonly result = el('pre', 'cu-result');
+  private readonly result = scrolling(el('pre', 'cu-result'), 'result');
   private stopClock: (() => void) | undefined;
 
   constructor() {

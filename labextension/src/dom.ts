@@ -27,6 +27,22 @@ export function prose(className: string, text: string): HTMLSpanElement {
   return node;
 }
 
+/** Whether most letters run from right to left: one Latin name in front does not turn a sentence. */
+export function isRightToLeft(text: string): boolean {
+  const letters = text.slice(0, 2000).match(/\p{L}/gu) ?? [];
+  const turned = letters.filter(each => /[\p{sc=Arab}\p{sc=Hebr}\p{sc=Syrc}\p{sc=Thaa}\p{sc=Nkoo}\p{sc=Adlm}]/u.test(each));
+  return turned.length * 2 > letters.length;
+}
+
+/** What scrolls must be reached by keyboard. */
+export function scrolling<T extends HTMLElement>(node: T, label: string): T {
+  node.tabIndex = 0;
+  node.setAttribute('role', 'region');
+  node.setAttribute('aria-label', label);
+  node.dataset['lmSuppressShortcuts'] = 'true';
+  return node;
+}
+
 export function button(className: string, label: string, onClick: () => void): HTMLButtonElement {
   const node = el('button', className, label);
   node.type = 'button';

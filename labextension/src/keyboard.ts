@@ -90,9 +90,7 @@ function nameControls(form: Element): void {
 /** Once a form, and when a page of it turns under the focus; never away from where the person types. */
 function focusFirst(form: Element): void {
   const lostFocus = held?.form === form && document.activeElement === document.body;
-  const chosen = form.querySelector<HTMLElement>('input[type=radio]:checked:enabled');
-  const first = chosen ?? form.querySelector<HTMLElement>(FIRST);
-  if (!first || !form.isConnected || (greeted.has(form) && !lostFocus)) {
+  if (!firstControl(form) || !form.isConnected || (greeted.has(form) && !lostFocus)) {
     return;
   }
   greeted.add(form);
@@ -100,9 +98,16 @@ function focusFirst(form: Element): void {
     const { activeElement } = document;
     const cell = form.closest('.jp-Cell');
     if (activeElement === document.body || (activeElement && cell?.contains(activeElement))) {
-      first.focus({ preventScroll: true });
+      firstControl(form)?.focus({ preventScroll: true });
     }
   });
+}
+
+/** Of the page, not of the notes below it, which may be there before the page is drawn. */
+function firstControl(form: Element): HTMLElement | null {
+  const page = form.querySelector('.cu-page');
+  const chosen = page?.querySelector<HTMLElement>('input[type=radio]:checked:enabled');
+  return chosen ?? page?.querySelector<HTMLElement>(FIRST) ?? null;
 }
 
 /** A form that is replaced by its answer drops the focus on the body, where JupyterLab's keys are dead. */

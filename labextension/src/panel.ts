@@ -4,7 +4,7 @@
  */
 
 import { View } from './blocks/view';
-import { el } from './dom';
+import { el, isRightToLeft, scrolling } from './dom';
 import type { PanelBlock, PanelNode } from './protocol';
 
 export class PanelView extends View {
@@ -16,6 +16,7 @@ export class PanelView extends View {
 
   draw(block: PanelBlock): void {
     this.node.setAttribute('aria-label', block.summary);
+    this.toggleClass('cu-rtl', isRightToLeft(clean(block.summary)));
     this.node.replaceChildren(...column(nodes(block.root)));
   }
 }
@@ -158,15 +159,6 @@ function table(node: PanelNode): HTMLElement {
 function isNumeric(cells: string[]): boolean {
   const filled = cells.map(cell => cell.trim()).filter(cell => !EMPTY.has(cell));
   return filled.length > 0 && filled.every(cell => NUMBER.test(cell));
-}
-
-/** What scrolls must be reached by keyboard. */
-function scrolling<T extends HTMLElement>(node: T, label: string): T {
-  node.tabIndex = 0;
-  node.setAttribute('role', 'region');
-  node.setAttribute('aria-label', label);
-  node.dataset['lmSuppressShortcuts'] = 'true';
-  return node;
 }
 
 function code(node: PanelNode): HTMLElement {

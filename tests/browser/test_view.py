@@ -13,6 +13,7 @@ from .lab import NotebookPage
 
 Open = Callable[..., NotebookPage]
 
+PATH = "<img src=x onerror=window.ran=1>\u202e'\"&\u2066.ipynb"
 HOSTILE = """
 import base64, pathlib
 from cumulus_jupyter.providers import demo
@@ -29,8 +30,11 @@ ask = {'notes_placeholder': evil[:120], 'questions': [{'question': evil, 'header
     {'label': evil[:180] + '1', 'description': evil, 'preview': evil}, {'label': evil[:180] + '2'}]}]}
 calls = [('update_todos', {'todos': [{'label': evil + long_line[:300], 'status': 'in_progress'}]}),
          (evil[:60], {evil: evil}), ('read_file', {'path': 'evil.txt'}), ('read_file', {'path': evil}),
-         ('run_python', {'code': f'print({evil!r})'}), ('AskUserQuestion', ask)]
+         ('run_python', {'code': f'print({evil!r})'}), ('notebook_read', {}),
+         ('notebook_edit', {'operation': 'insert', 'source': evil}), ('AskUserQuestion', ask)]
 def script(seen, match):
+    if not seen.result('tool_search'):
+        return demo.Turn('', [('tool_search', {'query': 'select:notebook_read,notebook_edit'})])
     if seen.result('AskUserQuestion'):
         raise ProviderError(evil + long_line[:5000], status=400, retryable=False)
     return demo.Turn(evil + '\\n\\n' + evil.replace(' ', '\\n\\n') + '\\n\\n' + long_line[:20_000], calls)
@@ -50,13 +54,14 @@ LEAVING = """
 
 @pytest.mark.long
 def test_hostile_text_stays_in_its_box(notebook: Open) -> None:
-    """In text, names, arguments, results, todos, questions and errors: nothing runs, is fetched, or covers the page."""
-    book = notebook("%load_ext cumulus_jupyter", HOSTILE, "%%agent -m demo --approve all\nhostile")
+    """In texts, calls, results, todos, questions, errors, the notebook's path: nothing runs, loads, covers the page."""
+    book = notebook("%load_ext cumulus_jupyter", HOSTILE, "%%agent -m demo --approve all\nhostile", name=PATH)
     asked: list[str] = []
     book.page.on("request", lambda request: asked.append(request.url))
     book.run_all()
     form = book.page.locator(".cu-form")
     form.locator(".cu-answer").wait_for(timeout=60_000)
+    expect(form.get_by_role("radio").first).to_be_focused()  # not the notes, which may be drawn before it
     for fold in book.page.locator(".cu-block details summary").all():
         fold.click()
     assert book.page.evaluate(LEAVING) == []
@@ -70,9 +75,9 @@ def test_hostile_text_stays_in_its_box(notebook: Open) -> None:
     assert (
         book.page.locator(".cu-block :is(script, iframe, style, [onerror], [onload], [href^=javascript])").count() == 0
     )
-    drawn = "".join(book.page.locator(".cu-block").all_inner_texts())
-    assert "\u202e" not in drawn
-    assert "\x1b" not in drawn
+    assert "read notebook" in cell["text"]
+    assert "inserted cell" in cell["text"]
+    assert not set(cell["text"]) & set("\u202e\u2066\x1b\x07")
 
 
 LATE = """
@@ -86,16 +91,26 @@ demo._INTENTS.insert(0, ('limited', script))
 """
 
 
-def test_a_question_that_runs_out_of_time_keeps_what_was_typed(notebook: Open) -> None:
-    book = notebook("%load_ext cumulus_jupyter", LATE, "%%agent -m demo\nlimited")
-    book.run_all()
+def test_an_answer_after_the_time_is_kept_for_the_next_prompt(notebook: Open) -> None:
+    """The run goes on; the form stays, says where a late answer goes, keeps it, and the next cell says that it went."""
+    book = notebook("%load_ext cumulus_jupyter", LATE, "%%agent -m demo\nlimited", "%%agent -m demo\nhello")
+    for index in range(3):
+        book.run(index)
     form = book.page.locator(".cu-form")
     expect(form.get_by_role("timer")).to_contain_text("closes in", timeout=60_000)
-    form.get_by_role("textbox", name="Which title?").fill("Churn by con")
-    expect(form).to_have_count(0, timeout=20_000)
+    field = form.get_by_role("textbox", name="Which title?")
+    field.fill("Churn by con")
     cell = book.wait_done(2)
-    cell_shot(book.page, 2, "view-timed-out")
     assert "no answer within 4 s" in cell["text"]
     stored = json.dumps(book.save()["cells"][2]["outputs"])
     assert "Churn by con" in stored
     assert "not sent" in stored
+    expect(form.get_by_role("status")).to_contain_text("goes before your next prompt")
+    cell_shot(book.page, 2, "view-timed-out")
+    expect(field).to_have_value("Churn by con")
+    field.press_sequentially("tract")
+    form.get_by_role("button", name="Keep").click()
+    expect(book.output(2)).to_contain_text("Title (kept for your next prompt): Churn by contract")
+    expect(form).to_have_count(0)
+    book.run(3)
+    assert "with this prompt goes what you answered late: Title: Churn by contract" in book.wait_done(3)["text"]

@@ -82,7 +82,7 @@ def test_k9_02_the_cell_stays_busy_until_its_agents_are_done(shared: Kernel, pla
     assert blocks["ONE"]["steps"] == [{"status": "ok", "text": "listed"}]
     (twin,) = [d for d in cell.displays.values() if d.get("text/plain", "").startswith("✓ agent ONE")]
     assert twin["text/plain"] == "✓ agent ONE — completed · 2 rounds"
-    assert "<summary>✓ agent ONE" in twin["text/html"]
+    assert "✓</span> agent ONE" in twin["text/html"]
     assert "one is 1" in twin["text/html"]
     assert shared.value("(r.usage.rounds, r.usage.input)") == "(8, 800)"
     live = [m for m in cell.messages if m["msg_type"] == "update_display_data"]

@@ -189,6 +189,34 @@ def test_inputs_set_variables_and_run_the_function_once_allowed(shared: Kernel) 
     assert shared.value("title") == "'New'"
 
 
+def test_inputs_of_one_variable_show_its_value_alike(shared: Kernel) -> None:
+    """What one of them sets, the others show as far as they can; that an input can't reach it changes nothing."""
+    shared.run("window = 3")
+    inputs = [
+        {"component": "Slider", "variable": "window", "min": 1, "max": 41},
+        {"component": "Slider", "variable": "window", "min": 1, "max": 10},
+        {"component": "Select", "variable": "window", "options": [3, 12]},
+    ]
+    panel = {"summary": "s", "ui_id": "twice", "root": inputs, "live": {"variables": ["window"]}}
+    cell = show(shared, panel, options="--approve all")
+    states = {
+        m["content"]["comm_id"]: m["content"]["data"].get("state", {})
+        for m in cell.messages
+        if m["msg_type"] == "comm_open"
+    }
+    wide, narrow = (find(states, _model_name="IntSliderModel", max=end) for end in (41, 10))
+    comm(shared, wide, {"method": "update", "state": {"value": 12}})
+    told = {narrow: ("value", 10), find(states, _model_name="DropdownModel"): ("index", 1)}
+    while told:
+        message = shared.client.get_iopub_msg(timeout=20)
+        changed = message["content"].get("data", {}).get("state", {}) if message["msg_type"] == "comm_msg" else {}
+        name, expected = told.get(message["content"].get("comm_id"), ("", None))
+        if name in changed:
+            assert changed[name] == expected
+            del told[message["content"]["comm_id"]]
+    assert shared.value("window") == "12"
+
+
 def outputs_of(kernel: Kernel, output: str, awaited: str) -> str:
     """The outputs that an Output widget was last given, once they hold the awaited text."""
     deadline = time.monotonic() + 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from cumulus_jupyter.agent import events as e
 from cumulus_jupyter.agent.messages import Image, RunResult, RunUsage, Status, ToolCall, ToolResult
 from cumulus_jupyter.jupyter.board import MIME
+from cumulus_jupyter.jupyter.direction import is_right_to_left
 from cumulus_jupyter.jupyter.paragraphs import last_paragraph_end
 from cumulus_jupyter.jupyter.twins import html_twin, markdown_html, plain_twin
 from cumulus_jupyter.jupyter.view import CellView
@@ -184,3 +186,43 @@ def test_pictures_of_a_result_are_kept_unless_they_are_none() -> None:
     assert bundle[MIME]["pictures"] == ["data:image/png;base64,iVBORw0K"]
     assert bundle["text/html"].count("<img") == 1
     assert "onerror" not in bundle["text/html"]
+
+
+@pytest.mark.parametrize(
+    ("text", "turned"),
+    [("churn هو العمود الذي يقول ذلك", True), ("The column הלך", False), ("解約日", False), ("42", False)],
+)
+def test_a_text_runs_as_most_of_its_letters_do(text: str, turned: bool) -> None:
+    assert is_right_to_left(text) == turned
+    assert ('class="cu-panel cu-rtl"' in html_twin({"kind": "panel", "summary": text, "root": []})) == turned
+
+
+def test_each_paragraph_of_a_text_runs_its_own_way() -> None:
+    html = markdown_html("عربي\n\n- one\n\n`<p>`")
+    assert html.count('dir="auto"') == 3
+    assert "<code>&lt;p&gt;</code>" in html
+
+
+def test_html_twins_say_all_without_styles_and_classes() -> None:
+    """What GitHub leaves of them still tells answers, steps, todos and the end."""
+    question = {"kind": "question", "outcome": "answered", "answers": [{"header": "Target", "answer": "churn <b>"}]}
+    assert bare(html_twin(question)) == "<div>✓ <bdi>Target</bdi>: <b>churn &lt;b&gt;</b></div>"
+    todos = {
+        "kind": "todos",
+        "items": [{"status": "completed", "label": "read"}, {"status": "pending", "label": "draw"}],
+    }
+    assert bare(html_twin(todos)) == "<div>☑ <s>read</s><br>☐ draw</div>"
+    call = {"kind": "tool", "status": "error", "verb": "read", "object": "a&b.md", "object_kind": "code"}
+    told = html_twin({**call, "note": "no such file", "arguments": "path: a&b.md", "result": "<none>"})
+    assert "<summary>✗ read <code>a&amp;b.md</code> — no such file</summary>" in bare(told)
+    assert "<pre>&lt;none&gt;</pre>" in bare(told)
+    usage = {"rounds": 2, "input": 1200, "cached": 0, "output": 34, "seconds": 1.0, "cost": 0.0}
+    foot = {"kind": "status", "role": "foot", "status": "turn_limit", "message": "", "usage": usage, "next": "go on"}
+    assert bare(html_twin(foot)) == (
+        "<div><b>turn limit</b> &nbsp; 2 rounds &nbsp; 1,200 in · 34 out &nbsp; 1.0 s &nbsp; go on</div>"
+    )
+
+
+def bare(html: str) -> str:
+    """HTML without attributes and without spans."""
+    return re.sub(r"</?span>", "", re.sub(r"<(\w+)\s[^>]*>", r"<\1>", html))

@@ -1,4 +1,4 @@
-import { el, prose } from '../dom';
+import { el, isRightToLeft, prose } from '../dom';
 import type { QuestionBlock } from '../protocol';
 import { View } from './view';
 
@@ -14,6 +14,7 @@ export class QuestionView extends View {
   draw(block: QuestionBlock): void {
     const open = block.outcome === 'open';
     this.toggleClass('cu-ask', open);
+    this.toggleClass('cu-rtl', open && isRightToLeft(block.questions.map(({ question }) => question).join(' ')));
     this.node.replaceChildren(...(open ? openQuestions(block) : outcomeLines(block)));
   }
 }
@@ -42,7 +43,7 @@ function outcomeLines({ questions, outcome, answers }: QuestionBlock): Node[] {
   return pairs.map(({ header, answer }) => {
     const sign = el('span', 'cu-mark', answered ? '✓' : '–');
     sign.setAttribute('aria-hidden', 'true');
-    const text = el('span', 'cu-what cu-wrap', prose('', `${header}: `), prose('cu-given', answer));
+    const text = el('span', 'cu-what cu-wrap', prose('', header), ': ', prose('cu-given', answer));
     text.append(answered ? ' — your answer' : '');
     return el('div', 'cu-rail', el('div', 'cu-line', sign, text));
   });

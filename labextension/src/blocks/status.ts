@@ -91,7 +91,7 @@ export class StatusView extends View {
       const then = block.status === 'waiting' ? 'closes in' : 'again in';
       const ends = left > 0 ? `${then} ${left < 120 ? `${left} s` : clockTime(left)}` : '';
       setText(this.clock, `· ${ends || clockTime(secondsSince(block.started))}`);
-      this.dot.classList.toggle('cu-dim', block.status !== 'waiting' && !this.dot.classList.contains('cu-dim'));
+      this.dot.classList.toggle('cu-dim', block.status === 'running' && !this.dot.classList.contains('cu-dim'));
     });
   }
 
@@ -141,6 +141,6 @@ function footLines(block: StatusBlock): Node[] {
 
 function usageFigures({ rounds, input, cached, output, seconds, cost }: Usage): string[] {
   const flow = `${tokens(input)} in · ${cached ? `${tokens(cached)} cached · ` : ''}${tokens(output)} out`;
-  const price = cost === null ? [] : [`$${cost.toFixed(cost < 0.095 ? 4 : 2)}`];
+  const price = cost === null || cost === 0 ? [] : [`$${cost.toFixed(cost < 0.095 ? 4 : 2)}`];
   return [plural(rounds, 'round'), flow, duration(seconds), ...price];
 }

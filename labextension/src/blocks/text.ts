@@ -21,7 +21,6 @@ export class TextView extends View {
   ) {
     super();
     this.addClass('cu-text');
-    this.node.dir = 'auto';
     this.layout = this.column;
   }
 
@@ -70,6 +69,10 @@ export class TextView extends View {
   private async render({ source, renderer }: Piece): Promise<void> {
     await renderer.renderModel(new MimeModel({ data: { 'text/markdown': source }, trusted: false }));
     enliven(renderer.node, this.options.resolver);
+    // Each block runs its own way: one paragraph may be Arabic, the next Japanese.
+    for (const block of renderer.node.children) {
+      (block as HTMLElement).dir = block.localName === 'pre' ? 'ltr' : 'auto';
+    }
   }
 
   private createRenderer(): IRenderMime.IRenderer {

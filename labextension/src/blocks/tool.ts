@@ -1,5 +1,5 @@
 import { everySecond, secondsSince } from '../clock';
-import { el, prose, setText } from '../dom';
+import { el, prose, scrolling, setText } from '../dom';
 import { clockTime, duration, grouped } from '../figures';
 import type { ToolBlock, ToolStatus } from '../protocol';
 import { View } from './view';
@@ -29,8 +29,8 @@ export class ToolView extends View {
   private readonly mark = el('span', 'cu-mark');
   private readonly what = el('span', 'cu-what');
   private readonly aside = el('span', 'cu-aside');
-  private readonly args = el('pre', 'cu-arguments');
-  private readonly result = el('pre', 'cu-result');
+  private readonly args = scrolling(el('pre', 'cu-arguments'), 'arguments');
+  private readonly result = scrolling(el('pre', 'cu-result'), 'result');
   private readonly pictures = el('div', 'cu-pictures');
   private readonly tail = el('pre', 'cu-tail');
   private readonly details: HTMLDetailsElement;
