@@ -356,7 +356,7 @@ class Agent:
             ),
             base_url=base_url,
             api_key=api_key,
-            mcp=_own_servers(mcp_servers, settings.mcp_start_timeout) if mcp_servers else None,
+            mcp=_own_servers(mcp_servers, settings) if mcp_servers else None,
         )
 
     @property
@@ -394,7 +394,8 @@ class Agent:
         return result
 
 
-def _own_servers(entries: Mapping[str, Any], limit: float) -> Mcp:
+def _own_servers(entries: Mapping[str, Any], settings: CumulusAgent) -> Mcp:
     from .tools.mcp import Mcp
 
-    return Mcp(lambda: entries, limit=lambda: limit, project=False)
+    folder = data_folder(settings.data_dir)  # a sign-in from a notebook serves scripts too
+    return Mcp(lambda: entries, limit=lambda: settings.mcp_start_timeout, folder=lambda: folder, project=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from tests.wire.server import ModelServer, Turn
 
 from ..jupyter.conftest import Kernel, start_kernel
 from ..jupyter.test_cell import click, comm
+from .mcp_oauth_server import Guarded, browse
 from .test_mcp import k6, small
 
 pytestmark = pytest.mark.kernel
@@ -142,3 +145,30 @@ def test_a_servers_question_is_answered_in_the_cell(served: tuple[Kernel, ModelS
     assert "they declined" in last
     assert server.refused == []
     assert "'All done.'" in kernel.value("r.text")
+
+
+@pytest.mark.long
+def test_a_sign_in_page_stands_in_the_cell_and_goes_away_by_itself(served: tuple[Kernel, ModelServer, Path]) -> None:
+    kernel, _, _ = served
+    guarded = Guarded()
+    try:
+        kernel.run(f"%config CumulusAgent.mcp_servers = {{'g': {{'url': {guarded.url!r}}}}}")
+        # What takes long on a busy machine: a page that comes after the beginning of the run is only a link in it.
+        kernel.run("import cumulus_jupyter.tools.mcp.oauth, mcp.client.subscriptions, mcp.client.streamable_http")
+        msg_id = kernel.send("%%agent -m demo --approve edits\nhello")
+        form = Forms(kernel).next()
+        link = re.search(r"sign in: (http\S+)", " ".join(str(widget.get("value", "")) for widget in form))
+        assert link
+        browse(html.unescape(link[1]))
+        cell = kernel.finish(msg_id)
+        assert cell.reply["status"] == "ok", cell.reply
+        shown = json.dumps(cell.messages, default=str)
+        assert "you are signed in" in shown
+        status = kernel.run("%agent status").text
+        assert "MCP server g: http, ready with 1 tool" in status
+        called = kernel.run("%agent call mcp__g__tell {}").text
+        assert "it says [key]" in called
+        secrets = {*guarded.accounts.access, *guarded.accounts.refresh}
+        assert not any(secret in shown + status + called for secret in secrets)
+    finally:
+        guarded.close()

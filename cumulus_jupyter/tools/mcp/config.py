@@ -6,16 +6,17 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...agent.tool import DEFAULT_TIMEOUT
 
-__all__ = ["PROJECT_FILE", "ProjectFile", "Spec", "parse", "read_project"]
+__all__ = ["PROJECT_FILE", "OAuth", "ProjectFile", "Spec", "parse", "read_project"]
 
 PROJECT_FILE = ".mcp.json"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_CAMEL = re.compile(r"(?<=[a-z])[A-Z]")
 _TRANSPORTS = {
     "stdio": "stdio",
     "http": "http",
@@ -26,6 +27,25 @@ _TRANSPORTS = {
 }
 _MILLISECONDS = 1_000.0
 """A time limit from here on is in milliseconds, as other clients write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OAuth:
+    """What the person gives for signing in to a server; all of it may be left out.
+
+    ``client_id`` is a client registered beforehand, or the https address of its metadata.
+    """
+
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    private_key: str = field(default="", repr=False)
+    """PEM; signs in instead of a secret."""
+    signing_algorithm: str = "RS256"
+    grant_type: str = ""
+    """``client_credentials`` (the default with an id and a secret or key) or ``authorization_code``."""
+    issuer: str = ""
+    """The only authorization server that gets the credentials."""
+    callback_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +60,7 @@ class Spec:
     cwd: Path | None = None
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    oauth: OAuth = field(default_factory=OAuth)
     timeout: float = DEFAULT_TIMEOUT
     """Seconds that a call is waited for."""
 
@@ -111,13 +132,39 @@ def _spec(name: str, entry: Any, folder: Path, environ: Mapping[str, str]) -> Sp
         url = _text(entry, "url")
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"url must start with http:// or https://, not {url!r}")
-        return Spec(name, transport, url=url, headers=_texts(entry, "headers"), timeout=timeout)
+        headers, oauth = _texts(entry, "headers"), _oauth(entry)
+        return Spec(name, transport, url=url, headers=headers, oauth=oauth, timeout=timeout)
     args = entry.get("args", [])
     if not isinstance(args, list):
         raise ValueError("args must be a list")
     cwd = folder / Path(str(entry["cwd"])).expanduser() if entry.get("cwd") else None
     command = _text(entry, "command")
     return Spec(name, transport, command, tuple(map(str, args)), _texts(entry, "env"), cwd, timeout=timeout)
+
+
+def _oauth(entry: Mapping[str, Any]) -> OAuth:
+    given = _texts(entry, "oauth")
+    names = {_CAMEL.sub(lambda match: f"_{match[0].lower()}", key): key for key in given}
+    if unknown := names.keys() - set(OAuth.__dataclass_fields__):
+        known = ", ".join(OAuth.__dataclass_fields__)
+        raise ValueError(f"oauth does not know {', '.join(sorted(unknown))}; it takes {known}")
+    values: dict[str, Any] = {name: given[key] for name, key in names.items()}
+    if "callback_port" in values:
+        values["callback_port"] = _port(values["callback_port"])
+    made = OAuth(**values)
+    own = bool(made.client_id and (made.client_secret or made.private_key))
+    grant = made.grant_type or ("client_credentials" if own else "authorization_code")
+    if grant not in ("client_credentials", "authorization_code"):
+        raise ValueError(f"grant_type must be client_credentials or authorization_code, not {grant!r}")
+    if grant == "client_credentials" and not own:
+        raise ValueError("oauth with client_credentials needs client_id and client_secret (or private_key)")
+    return replace(made, grant_type=grant)
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or not 0 < int(text) < 65_536:
+        raise ValueError(f"callback_port must be a port number, not {text!r}")
+    return int(text)
 
 
 def _text(entry: Mapping[str, Any], key: str) -> str:

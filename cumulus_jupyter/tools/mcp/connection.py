@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...agent.errors import ToolError
+from ...agent.redact import Redactor
 from .call import Call, current_call
 from .config import Spec
 from .elicit import elicit
 from .failures import Ended, GaveUp, Newer, lost, refused, session_lost, speaks_newer, why
 from .listing import Listed, as_listed
+from .signin import OPEN_SECONDS, SignIn
 from .stdio import Tail
-from .transport import Watched, transport
+from .transport import Watched, load, transport, us
 
 if TYPE_CHECKING:
     import mcp
@@ -55,9 +56,13 @@ class Connection:
         Seconds that a start may take.
     changed
         Called when its state or its tools have changed.
+    folder
+        Where the tokens of a sign-in are kept.
     """
 
-    def __init__(self, spec: Spec, root: Path, limit: float, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, spec: Spec, root: Path, limit: float, changed: Callable[[], None], folder: Path | None = None
+    ) -> None:
         self.spec, self.root, self.limit = spec, root, limit
         self.state, self.reason = State.STARTING, ""
         self.tools: tuple[Listed, ...] = ()
@@ -66,6 +71,7 @@ class Connection:
         self.since = time.monotonic()
         self._told = changed
         self._tail = Tail()
+        self.way = SignIn(spec, folder, limit, waits=self._waits, came=self._came, signed=self._tail_away)
         # The older handshake first: servers of both kinds may ask the person in the midst of a call only there, and
         # some that know no other one end at a message before it.
         self._mode = "legacy"
@@ -74,6 +80,9 @@ class Connection:
         self._calls: list[Call] = []
         self._restarts: deque[float] = deque()
         self._settled, self._listed, self._wake = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._turn = asyncio.Event()
+        self._start: asyncio.Timeout | None = None
+        self._until = 0.0
         self._closed = self._dirty = self._stopping = False
 
     # Life --------------------------------------------------------------------------------------------------------
@@ -81,7 +90,9 @@ class Connection:
     def start(self) -> None:
         """Start the server in the background."""
         self.state, self.reason, self.since = State.STARTING, "", time.monotonic()
+        self.way.refusal = ""
         self._settled.clear()
+        self._turn.clear()
         self._wake.clear()
         self._closed = self._dirty = False
         # One task enters and leaves the client: its cancel scopes belong to the task.
@@ -91,6 +102,32 @@ class Connection:
     async def settled(self) -> None:
         """Wait until it is started or has failed."""
         await self._settled.wait()
+
+    async def turned(self) -> None:
+        """Wait until it is started, has failed, or the person must sign in."""
+        await self._turn.wait()
+
+    def _waits(self) -> None:
+        # The person's time is not the server's.
+        self._allow(OPEN_SECONDS + self.limit)
+        self._turn.set()
+        self._told()
+
+    def _came(self) -> None:
+        """The rest is a start as any other."""
+        if self.state is State.STARTING:
+            self.since = time.monotonic()
+            self._turn.clear()
+            self._allow(self.limit)
+
+    def _tail_away(self) -> None:
+        # The refusals before the sign-in are no reason of what comes after it.
+        self._tail.clear()
+
+    def _allow(self, seconds: float) -> None:
+        self._until = asyncio.get_running_loop().time() + seconds
+        if self._start is not None:
+            self._start.reschedule(self._until)
 
     async def stop(self) -> None:
         """End the server."""
@@ -106,19 +143,19 @@ class Connection:
     async def _run(self) -> None:
         try:
             # A second's work at the first start: other servers must not wait for it, nor their calls.
-            await asyncio.to_thread(_load)
-            until = asyncio.get_running_loop().time() + self.limit
+            await asyncio.to_thread(load)
+            self._allow(self.limit)
             try:
-                await self._serve(self._mode, until)
+                await self._serve(self._mode)
             except Newer:
                 self._mode, self._closed = "auto", False
-                await self._serve(self._mode, until)
+                await self._serve(self._mode)
             state, reason = State.STOPPED, ""
         except asyncio.CancelledError:
             state, reason = State.STOPPED, ""
         except BaseException as error:
             state = State.FAILED if self.state is State.STARTING else State.ENDED
-            reason = why(error, self._tail, self.limit)
+            reason = Redactor()(self.way.refusal or why(error, self._tail, self.limit))
         self._client = None
         self._become(State.STOPPED if self._stopping else state, reason)
 
@@ -126,14 +163,15 @@ class Connection:
         self.state, self.reason = state, reason
         if state is not State.STARTING:
             self._settled.set()
+            self._turn.set()
         self._told()
 
-    async def _serve(self, mode: str, until: float) -> None:
+    async def _serve(self, mode: str) -> None:
         """Be connected until the server ends (which is raised) or is to stop."""
         self._tail = Tail()
         async with contextlib.AsyncExitStack() as stack:
             try:
-                async with asyncio.timeout_at(until):
+                async with asyncio.timeout_at(self._until) as self._start:
                     client = await stack.enter_async_context(self._made_client(mode))
                     await self._list(client)
             except TimeoutError:
@@ -142,6 +180,8 @@ class Connection:
                 if mode == "legacy" and speaks_newer(error):
                     raise Newer from None
                 raise
+            finally:
+                self._start = None
             self.instructions = (client.instructions or "").strip()
             self._client = client
             self._become(State.READY)
@@ -155,10 +195,9 @@ class Connection:
 
     def _made_client(self, mode: str) -> mcp.Client:
         import mcp
-        from mcp_types import Implementation
 
         watched = Watched(
-            transport(self.spec, self.root, self._tail),
+            transport(self.spec, self.root, self._tail, self.way),
             faults=self.faults,
             changed=self._list_changed,
             ended=self._ended,
@@ -166,7 +205,7 @@ class Connection:
         return mcp.Client(
             watched,
             mode=mode,
-            client_info=Implementation(name="cumulus-jupyter", version=_version()),
+            client_info=us(),
             elicitation_callback=self._elicited,
             list_roots_callback=self._roots,
         )
@@ -256,7 +295,7 @@ class Connection:
         ToolError
             The server is not there, ended, refused or took too long: in words.
         """
-        client = await self._connected()
+        client = await self._connected(call)
         self._calls.append(call)
         token = current_call.set(call)
         work = asyncio.create_task(client.call_tool(name, arguments, progress_callback=call.progress))
@@ -282,13 +321,20 @@ class Connection:
         await self._relisted()
         return result
 
-    async def _connected(self) -> mcp.Client:
+    async def _connected(self, call: Call) -> mcp.Client:
         if self.state in (State.ENDED, State.FAILED):
             self._start_again()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._settled.wait(), self.limit + 5)
+            await asyncio.wait_for(self._turn.wait(), self.limit + 5)
+            if self.way.link:
+                settled = asyncio.ensure_future(self._settled.wait())
+                await self.way.asked_in(call, settled)
+                settled.cancel()
+            if not self.way.link:
+                await asyncio.wait_for(self._settled.wait(), self.limit + 5)
         if self._client is None:
-            raise ToolError(f"server {self.spec.name} is not there: {self.reason or self.state}")
+            waits = "it waits for the person to sign in; its page stands in %agent status" if self.way.link else ""
+            raise ToolError(f"server {self.spec.name} is not there: {waits or self.reason or self.state}")
         return self._client
 
     def _start_again(self) -> None:
@@ -306,6 +352,9 @@ class Connection:
     async def _told_failure(self, error: Exception) -> str:
         if session_lost(error):
             self._ended()
+        if self.way.refusal:
+            await self._down()
+            return f"server {self.spec.name} did not take the call, so nothing was done: {self.way.refusal}"
         if self._closed:
             await self._down()
             return lost(self.spec.name, self._tail)
@@ -346,17 +395,3 @@ class Connection:
         self._list_changed()
         if moved and self._client.session.initialize_result is not None:
             await self._client.session.send_notification(RootsListChangedNotification())
-
-
-def _load() -> None:
-    for name in ("mcp", "mcp.client.subscriptions", "mcp.client.streamable_http", "mcp.shared.message"):
-        importlib.import_module(name)
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("cumulus-jupyter")
-    except PackageNotFoundError:  # run from its sources
-        return "0"

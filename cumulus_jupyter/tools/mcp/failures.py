@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .signin import Unsigned
 from .stdio import StartError, Tail
 
 __all__ = ["Ended", "GaveUp", "Newer", "lost", "refused", "session_lost", "speaks_newer", "why"]
@@ -29,8 +30,12 @@ def why(error: BaseException, tail: Tail, limit: float) -> str:
         return str(error)
     if isinstance(error, ModuleNotFoundError) and error.name == "mcp":
         return "the package mcp is not installed: pip install mcp"
-    if "HTTP 401" in tail.line:
-        return f"it wants you to sign in{told}. Put a token into its headers; signing in by browser is not there yet"
+    if isinstance(error, Unsigned):
+        return str(error)
+    if "HTTP 401" in tail.line or type(error).__name__.startswith("OAuth"):
+        reason = f"{type(error).__name__}: {str(error)[:300]}" if type(error).__name__.startswith("OAuth") else ""
+        told = "; ".join(part for part in (tail.line, reason) if part)
+        return f"it wants a sign-in, and none came about ({told}). Check its entry, or put a token into its headers"
     if isinstance(error, Ended) or tail.exit_code is not None:
         return f"it ended{tail.ending}{told}"
     return f"{type(error).__name__}: {error}{told}" if str(error) else f"{type(error).__name__}{told}"

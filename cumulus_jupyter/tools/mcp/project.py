@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ...agent.toolbox import Toolbox
 from .config import PROJECT_FILE, ProjectFile, parse, read_project
 from .connection import Connection, State
 from .servers import Servers
+from .signin import guided
 from .tool import McpTool, mcp_tool
 
 __all__ = ["Mcp"]
@@ -72,8 +74,32 @@ class Mcp:
                 specs = {**file.specs, **specs}
         self._problems = problems
         if specs or self._servers.connections:
-            self._servers.follow(specs, root, self._limit())
+            person = toolbox.policy.person
+            self._servers.follow(specs, root, self._limit(), folder=self._folder(), person=person)
             await self._servers.settled(seconds)
+
+    def pages(self) -> dict[str, str]:
+        """By server the page at which the person must sign in and of which they were not told yet."""
+        waiting = ((name, connection.way) for name, connection in list(self._servers.connections.items()))
+        return {name: way.link for name, way in waiting if way.link and not way.asked}
+
+    async def sign_in(self, toolbox: Toolbox) -> list[str]:
+        """Ask the person to open these pages, for no longer than a start may take; after that it waits unseen.
+
+        Gives the servers that are ready by that.
+        """
+        ready = []
+        until = time.monotonic() + self._limit()
+        for name in self.pages():
+            started = self._servers.started(name)
+            left = max(1.0, until - time.monotonic())
+            connection = self._servers.connections[name]
+            try:
+                await guided(connection.way, toolbox.host.ask, started, left)
+            finally:
+                started.cancel()
+            ready += [name] if connection.state is State.READY else []
+        return ready
 
     async def _denied(self, file: ProjectFile, toolbox: Toolbox) -> str:
         """Why a project's servers must not start; empty where they may."""
@@ -153,9 +179,13 @@ class Mcp:
 
 
 def _state(connection: Connection, *, count: bool = True) -> str:
+    """How it stands; without ``count`` only what stays true for a while and may be told to a model."""
     if connection.state is State.READY:
         number = len(connection.tools)
         return f"ready with {number} tool{'' if number == 1 else 's'}"
+    if connection.way.link:
+        page = f": {connection.way.link}" if count else ", at the page that the cell and %agent status show"
+        return f"waits for you to sign in{page}"
     if connection.state is State.STARTING:
         return f"still starting; it has {connection.limit:g} s in all (CUMULUS_MCP_START_TIMEOUT)"
     if connection.state is State.FAILED:

@@ -39,6 +39,8 @@ _LOGGERS = (
     "mcp.client.session",
     "mcp.client.streamable_http",
     "mcp.client.sse",
+    "mcp.client.auth.oauth2",
+    "mcp.client.auth.utils",
     "mcp.shared.jsonrpc_dispatcher",
 )
 
@@ -56,32 +58,42 @@ class Servers:
         self._thread: threading.Thread | None = None
         self._owner = os.getpid()
 
-    def follow(self, wanted: Mapping[str, Spec], root: Path, limit: float) -> None:
+    def follow(
+        self, wanted: Mapping[str, Spec], root: Path, limit: float, *, folder: Path | None = None, person: bool = False
+    ) -> None:
         """Start what is wanted and does not run, end what runs and is no longer wanted or has changed.
 
-        A server that failed is started again only once its entry or the limit has changed.
+        A server that failed is started again only once its entry or the limit has changed, or where nobody had signed
+        in. ``person``: somebody is there who can; ``folder`` keeps their tokens.
         """
         for name, connection in list(self.connections.items()):
-            if wanted.get(name) != connection.spec or (connection.state is State.FAILED and limit > connection.limit):
+            again = connection.state is State.FAILED and (limit > connection.limit or bool(connection.way.refusal))
+            connection.way.person = person
+            if wanted.get(name) != connection.spec or again:
                 del self.connections[name]
                 self._submit(connection.stop())
             else:
                 self._submit(connection.look(root))
         for name, spec in wanted.items():
             if name not in self.connections:
-                self.connections[name] = Connection(spec, root, limit, self._changed)
+                self.connections[name] = Connection(spec, root, limit, self._changed, folder)
+                self.connections[name].way.person = person
                 self._submit(_started(self.connections[name]))
         self._changed()
 
     async def settled(self, seconds: float) -> None:
-        """Wait until no server is starting, for at most so many seconds from its start on."""
+        """Wait until no server is starting or it waits for the person, for so many seconds from its start at most."""
         starting = [c for c in self.connections.values() if c.state is State.STARTING]
         left = max((c.since + seconds - time.monotonic() for c in starting), default=0.0)
         if left > 0:
-            waits = [asyncio.wrap_future(self._submit(connection.settled())) for connection in starting]
+            waits = [asyncio.wrap_future(self._submit(connection.turned())) for connection in starting]
             await asyncio.wait(waits, timeout=left)
             for wait in waits:
                 wait.cancel()
+
+    def started(self, server: str) -> asyncio.Future[None]:
+        """Done when this server is started or has failed."""
+        return asyncio.wrap_future(self._submit(self.connections[server].settled()))
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], call: Call) -> CallToolResult:
         """Call a tool; cancelling the wait cancels the call."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ...agent.events import Event, Notice, RoundStarted
 from ...agent.session import Session
@@ -34,6 +35,11 @@ class McpSession(Session):
     async def stream(self, prompt: str, note: str = "") -> AsyncGenerator[Event, None]:
         """As :meth:`Session.stream`, with the servers started."""
         await self.mcp.prepare(self.toolbox, self.root, _GRACE)
+        if self.mcp.pages():
+            for notice in self._pages():
+                yield notice
+            for name in await self.mcp.sign_in(self.toolbox):
+                yield Notice(f"MCP server `{name.replace('`', chr(39))}`: you are signed in.")
         before = deferred_listing(self.toolbox)
         self._follow()
         if self.transcript.messages:
@@ -58,6 +64,8 @@ class McpSession(Session):
                 if isinstance(event, RoundStarted):
                     for trouble in self._changes():
                         yield _notice(trouble)
+                    for notice in self._pages():  # a server was too slow to be asked for at the start
+                        yield notice
                 yield event
 
     def _changes(self) -> list[str]:
@@ -89,6 +97,13 @@ class McpSession(Session):
         self.told.faults.update(new)
         return new
 
+    def _pages(self) -> list[Notice]:
+        """The pages at which the person must sign in, as links that they have not seen."""
+        new = [_link(name, page) for name, page in self.mcp.pages().items()]
+        new = [link for link in new if link not in self.told.faults]
+        self.told.faults.update(new)
+        return [Notice(link) for link in new]
+
     def _add(self, news: str) -> None:
         self.news = "\n".join(part for part in (self.news, news) if part)
 
@@ -102,6 +117,12 @@ def _notice(trouble: str) -> Notice:
     # As code: what a server says must not be set as Markdown.
     told = " ".join(trouble.replace("`", "'").split())
     return Notice(f"MCP server `{told}`")
+
+
+def _link(name: str, page: str) -> str:
+    # Each character that could end the link or begin markup is written as an address writes it.
+    safe = quote(page, safe=":/?&=%#;,+@~.-_")
+    return f"MCP server `{name.replace('`', chr(39))}` wants you to [sign in](<{safe}>)."
 
 
 def _block(troubles: list[str]) -> str:

@@ -62,6 +62,10 @@ class Tail:
         self._bytes += data[-_KEPT:]
         del self._bytes[:-_KEPT]
 
+    def clear(self) -> None:
+        """Forget what it wrote."""
+        self._bytes.clear()
+
     @property
     def text(self) -> str:
         """All that is kept."""

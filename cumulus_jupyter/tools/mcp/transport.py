@@ -3,33 +3,58 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...agent.redact import learn
 from .config import Spec
 from .listing import mended
+from .signin import SignIn
 from .stdio import Tail, stdio
 
 if TYPE_CHECKING:
     import httpx2
+    from mcp_types import Implementation
 
-__all__ = ["Watched", "transport"]
+__all__ = ["Watched", "load", "transport", "us"]
 
+_MODULES = ("mcp", "mcp.client.subscriptions", "mcp.client.streamable_http", "mcp.shared.message")
 _CHANGED = "notifications/tools/list_changed"
 
 
-def transport(spec: Spec, root: Path, tail: Tail) -> AbstractAsyncContextManager[Any]:
+def load() -> None:
+    """Import what a connection needs."""
+    for name in (*_MODULES, f"{__package__}.oauth"):
+        importlib.import_module(name)
+
+
+def us() -> Implementation:
+    """Who we are to a server."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from mcp_types import Implementation
+
+    try:
+        return Implementation(name="cumulus-jupyter", version=version("cumulus-jupyter"))
+    except PackageNotFoundError:  # run from its sources
+        return Implementation(name="cumulus-jupyter", version="0")
+
+
+def transport(spec: Spec, root: Path, tail: Tail, way: SignIn) -> AbstractAsyncContextManager[Any]:
     """The pair of streams to this server."""
     if spec.transport == "stdio":
         return stdio(spec, root, tail)
-    return _http(spec, tail)
+    return _http(spec, tail, way)
 
 
 @contextlib.asynccontextmanager
-async def _http(spec: Spec, tail: Tail) -> AsyncGenerator[Any, None]:
+async def _http(spec: Spec, tail: Tail, way: SignIn) -> AsyncGenerator[Any, None]:
     import httpx2
+
+    auth = _auth(spec, way)
 
     async def note(response: httpx2.Response) -> None:
         # The session only learns that there was an error, not which.
@@ -39,7 +64,8 @@ async def _http(spec: Spec, tail: Tail) -> AsyncGenerator[Any, None]:
     if spec.transport == "sse":
         from mcp.client.sse import sse_client
 
-        async with sse_client(spec.url, headers=dict(spec.headers), sse_read_timeout=spec.timeout + 300) as streams:
+        headers, patience = dict(spec.headers), spec.timeout + 300
+        async with sse_client(spec.url, headers=headers, auth=auth, sse_read_timeout=patience) as streams:
             yield streams
         return
     from mcp.client.streamable_http import streamable_http_client
@@ -47,12 +73,24 @@ async def _http(spec: Spec, tail: Tail) -> AsyncGenerator[Any, None]:
     async with (
         httpx2.AsyncClient(
             headers=dict(spec.headers),
+            auth=auth,
             timeout=httpx2.Timeout(30, read=spec.timeout + 300),
             event_hooks={"response": [note]},
         ) as client,
         streamable_http_client(spec.url, http_client=client) as streams,
     ):
         yield streams
+
+
+def _auth(spec: Spec, way: SignIn) -> httpx2.Auth | None:
+    """How a token is got once the server wants one; a header that the person wrote wins."""
+    for name, value in spec.headers.items():
+        if name.lower() == "authorization":
+            learn(value.rpartition(" ")[2])
+            return None
+    from .oauth import oauth
+
+    return oauth(way)
 
 
 class Watched:
