@@ -72,10 +72,10 @@ class LiveNotebook(Protocol):
     Each method raises :class:`~.errors.BridgeError` where the front end refuses or does not answer.
     """
 
-    async def read(self, *, outputs: bool = True) -> dict[str, Any]:
+    async def read(self, *, outputs: bool | list[str] = True) -> dict[str, Any]:
         """``{path, nbformat, nbformat_minor, cells: [nbformat cells]}`` as it stands, unsaved edits included.
 
-        Outputs that are very long come cut, or with ``outputs=False`` not at all.
+        ``outputs`` says whether they come, or of which cells; long ones come cut, and of pictures the first ones.
         """
         ...
 

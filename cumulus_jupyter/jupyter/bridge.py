@@ -17,8 +17,12 @@ TARGET = "cumulus.notebook"
 PROTOCOL = 1
 _FIRST_OPERATIONS = ("hello", "locate", "read", "insert", "save")
 """What pages know that don't tell their operations."""
+_Reply = asyncio.Future[dict[str, Any]]
 RunCell = Callable[[str, str, str, float], Awaitable[tuple[CodeRun, int | None]]]
 _HELLO_SECONDS = 3.0
+_KNOWN_SECONDS = 12.0
+"""Where a page has answered before: while a large notebook is saved, Jupyter's server passes nothing on for seconds."""
+_SAVE_SECONDS = 60.0
 _GRACE = 2.0
 """Seconds that a tab which did not run the cell has to wait for the one that did."""
 _REQUEST_SECONDS = 15.0
@@ -37,7 +41,8 @@ class Bridge:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._comm: Any = None
         self._numbers = itertools.count(1)
-        self._replies: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._replies: dict[str, _Reply] = {}
+        self._saving: _Reply | None = None
         self._hellos: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._hello: dict[str, Any] | None = None
         self._opening: asyncio.Task[bool] | None = None
@@ -100,7 +105,7 @@ class Bridge:
 
     # LiveNotebook ------------------------------------------------------------------------------------------------
 
-    async def read(self, *, outputs: bool = True) -> dict[str, Any]:
+    async def read(self, *, outputs: bool | list[str] = True) -> dict[str, Any]:
         """The notebook as it stands in the front end."""
         try:
             return await self.request("read", {"outputs": outputs}, seconds=_FIRST_READ)
@@ -159,7 +164,7 @@ class Bridge:
 
     async def save(self) -> None:
         """Save the notebook."""
-        await self.request("save")
+        await self.request("save", seconds=_SAVE_SECONDS)
 
     async def locate(self, cell: str = "") -> dict[str, Any]:
         """``{path, dirty, cell}``; the path is relative to the server's root."""
@@ -196,7 +201,9 @@ class Bridge:
 
     async def _elect(self) -> dict[str, Any]:
         """The tab to talk to: the one that ran the cell, else the first that answered."""
-        first: dict[str, Any] = await asyncio.wait_for(self._hellos.get(), _HELLO_SECONDS)
+        first: dict[str, Any] = await asyncio.wait_for(
+            self._hellos.get(), _KNOWN_SECONDS if self.path else _HELLO_SECONDS
+        )
         with contextlib.suppress(TimeoutError):
             while not first.get("mine"):
                 first = await asyncio.wait_for(self._hellos.get(), _GRACE)
@@ -205,15 +212,29 @@ class Bridge:
     async def _send(self, data: dict[str, Any], seconds: float) -> dict[str, Any]:
         id = f"k{next(self._numbers)}"
         reply = self._replies[id] = asyncio.get_running_loop().create_future()
+        if data["op"] == "save":
+            self._saving = reply
         self._comm.send({"id": id, **data})
         try:
-            answer: dict[str, Any] = await asyncio.wait_for(reply, seconds)
+            answer = await self._answered(reply, seconds)
         finally:
             self._replies.pop(id, None)
         if not answer.get("ok"):
             error = answer.get("error", {})
             raise BridgeError(str(error.get("message") or error.get("code") or "refused"))
         return answer
+
+    async def _answered(self, reply: _Reply, seconds: float) -> dict[str, Any]:
+        """The reply; a save of ours that is under way is waited for, since it may hold up the others."""
+        saving = self._saving
+        await asyncio.wait({reply}, timeout=seconds)
+        if not reply.done() and saving is not None and saving is not reply:
+            await asyncio.wait({reply, saving}, timeout=_SAVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reply}, timeout=seconds)
+        if not reply.done():
+            reply.cancel()
+            raise TimeoutError
+        return reply.result()
 
     def _received(self, data: dict[str, Any]) -> None:
         # On the main thread or a subshell's: state is touched on the loop only.

@@ -75,7 +75,7 @@ def _image(real: Path, kind: str) -> Output:
             f"{real} is an image of {size:,} bytes, more than the {_LARGEST_IMAGE:,} that can be shown; make a smaller "
             "copy with run_python"
         )
-    from ..notebook.cells import usable_image
+    from ..notebook.outputs import usable_image
 
     data = base64.b64encode(real.read_bytes()).decode("ascii")
     if kind in ("image/png", "image/jpeg") and usable_image(kind, data) is None:

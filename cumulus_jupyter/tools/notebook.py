@@ -76,7 +76,7 @@ async def notebook_read(
     """Read a Jupyter notebook (.ipynb): cell ids, sources in full, outputs and images."""
     target = await find_target(ctx, path, writing=False)
     if target.live:
-        views, note = await _read_live(target.live, outputs), ""
+        views, note = await _read_live(target.live, cells if outputs and cells else outputs), ""
     else:
         notebook = await asyncio.to_thread(DiskNotebook(target.path).read)
         views, note = notebook.cells, notebook.note
@@ -152,7 +152,7 @@ def _edited(editor: Any, operation: str, given: _Arguments, known: str | None) -
     return edits[operation]()
 
 
-async def _read_live(live: LiveNotebook, outputs: bool) -> list[CellView]:
+async def _read_live(live: LiveNotebook, outputs: bool | list[str]) -> list[CellView]:
     try:
         return cell_views((await live.read(outputs=outputs))["cells"])
     except BridgeError as error:

@@ -10,8 +10,9 @@ from ..agent.errors import BridgeError, ToolError
 from ..agent.host import CodeRun, LiveNotebook
 from ..agent.messages import Ask, Image, Option, Outcome, Question
 from ..agent.tool import LARGE_CAP, Access, Output, ToolContext
-from ..notebook.cells import CellView, find_cell, first_line, render_outputs
+from ..notebook.cells import CellView, find_cell, first_line
 from ..notebook.live import LiveEdits, expected
+from ..notebook.outputs import render_outputs
 from .function import tool
 from .notebook import find_target, last_seen, notebook_lock
 from .python import KERNEL_LOCK

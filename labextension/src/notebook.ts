@@ -4,7 +4,7 @@ import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
 import { clear_outputs, insert, move, remove, replace, set_kind } from './edits';
 import { cellIds, indexOf, modelOf, type Place, type Values } from './place';
 import { PROTOCOL, type Request } from './protocol';
-import { capped, run_begin, run_end } from './running';
+import { capped, readLimits, run_begin, run_end } from './running';
 import { save } from './saves';
 
 export const OPERATIONS: Record<string, (place: Place, request: Request) => Values | Promise<Values>> = {
@@ -53,13 +53,16 @@ function read({ panel }: Place, request: Request): Values {
   const wanted = Array.isArray(request['cells']) ? (request['cells'] as unknown[]).map(String) : null;
   const ids = cellIds(panel);
   wanted?.forEach(id => indexOf(ids, id));
+  const { outputs: shown } = request; // true, or the ids of the cells whose outputs are asked for
+  const limits = readLimits();
   const cells = sharedModel.cells
     .filter(cell => wanted?.includes(cell.id) ?? true)
     .map(cell => {
       const { cell_type, execution_count = null, outputs = [] } = cell.toJSON() as Values;
       const { trusted: _, ...metadata } = cell.getMetadata(); // a mark of this session; the file has none
       const row: Values = { id: cell.id, cell_type, source: cell.getSource(), execution_count, metadata };
-      return request['outputs'] && cell_type === 'code' ? { ...row, outputs: capped(outputs) } : row;
+      const full = cell_type === 'code' && (Array.isArray(shown) ? shown.includes(cell.id) : Boolean(shown));
+      return full ? { ...row, outputs: capped(outputs, limits) } : row;
     });
   const { nbformat, nbformat_minor } = sharedModel;
   return { path: panel.context.path, nbformat, nbformat_minor, cells };

@@ -9,9 +9,16 @@ import { named } from './edits';
 import type { Place, Values } from './place';
 import { BridgeError, type Request } from './protocol';
 
-/** Characters of one text of an output that go back to the kernel; pictures may be longer. */
-const TEXT = 100_000;
-const PICTURE = 2_000_000;
+/** How much of outputs goes to the kernel: characters of one text and of one picture, and how many pictures. */
+interface Limits {
+  readonly text: number;
+  readonly picture: number;
+  pictures: number;
+}
+
+const AFTER_RUN: Readonly<Limits> = { text: 100_000, picture: 2_000_000, pictures: 50 };
+/** A read shows less of each output, and may be of thousands of cells. */
+const IN_READ: Readonly<Limits> = { text: 4_000, picture: 2_000_000, pictures: 12 };
 
 export function run_begin({ panel }: Place, request: Request): Values {
   const { index } = named(panel, request, true);
@@ -38,7 +45,7 @@ export function run_end({ panel }: Place, request: Request): Values {
   const count = request['execution_count'];
   cell.model.executionCount = typeof count === 'number' ? count : null;
   cell.model.executionState = 'idle';
-  return { cell_id: id, outputs: capped(cell.model.outputs.toJSON()) };
+  return { cell_id: id, outputs: capped(cell.model.outputs.toJSON(), { ...AFTER_RUN }) };
 }
 
 function codeCell(panel: NotebookPanel, index: number): CodeCell {
@@ -54,22 +61,32 @@ function isCode(cell: Cell): cell is CodeCell {
   return cell.model.type === 'code';
 }
 
+/** The limits of one read, to be used up by its cells. */
+export function readLimits(): Limits {
+  return { ...IN_READ };
+}
+
 /** The same with long texts cut in their middle: what nobody will read is not sent. */
-export function capped(value: unknown, key = ''): unknown {
+export function capped(value: unknown, limits: Limits, key = ''): unknown {
   if (typeof value === 'string') {
-    return key.startsWith('image/') && value.length <= PICTURE ? value : cut(value);
+    if (key.startsWith('image/') && value.length <= limits.picture && limits.pictures > 0) {
+      limits.pictures -= 1;
+      return value;
+    }
+    return cut(value, limits.text);
   }
   if (Array.isArray(value)) {
-    return value.map(item => capped(item, key));
+    return value.map(item => capped(item, limits, key));
   }
   if (typeof value === 'object' && value !== null) {
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, capped(item, name)]));
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, capped(item, limits, name)]));
   }
   return value;
 }
 
-function cut(text: string): string {
-  const left = text.length - TEXT;
-  const half = TEXT / 2;
+/** The kernel reads the count in the middle line. */
+function cut(text: string, most: number): string {
+  const left = text.length - most;
+  const half = most / 2;
   return left <= 0 ? text : `${text.slice(0, half)}\n[… ${left} characters left out …]\n${text.slice(-half)}`;
 }

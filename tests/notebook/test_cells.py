@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from cumulus_jupyter.agent.errors import ToolError
-from cumulus_jupyter.notebook.cells import cell_views, find_cell, render_cells, unified_diff, usable_image
+from cumulus_jupyter.notebook.cells import cell_views, find_cell, render_cells, unified_diff
 from cumulus_jupyter.notebook.disk import DiskNotebook
+from cumulus_jupyter.notebook.outputs import render_outputs, usable_image
 
 
 def raw(source: str, **more) -> dict:
@@ -191,3 +192,14 @@ def test_a_diff_shows_the_lines_that_changed():
     assert unified_diff("a\nb\nc", "a\nB\nc") == "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c"
     assert unified_diff("same", "same") == ""
     assert "too long for a diff" in unified_diff("x\n" * 6000, "y")
+
+
+def test_what_a_page_did_not_send_counts() -> None:
+    """A page cuts long texts in their middle; the model is told the true size."""
+    sent = "a" * 2_000 + "\n[… 21000 characters left out …]\n" + "b" * 2_000
+    stream = {"output_type": "stream", "name": "stdout", "text": sent}
+    picture = {"output_type": "display_data", "data": {"image/png": sent}}
+    text, images = render_outputs([stream, picture])
+    assert "… 23,000 of 25,000 characters left out …" in text
+    assert "25,000 characters of base64: not shown, read this cell alone" in text
+    assert not images
