@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +19,7 @@ from .function import tool
 from .notebook import find_target, last_seen, notebook_lock
 from .python import KERNEL_LOCK
 
-__all__ = ["notebook_run"]
+__all__ = ["notebook_run", "recorded_seconds"]
 
 _LONGEST = 3_600.0
 _SLOW = 10.0
@@ -78,7 +80,7 @@ def _check(cell: CellView, own: str) -> None:
 
 async def _agreed(ctx: ToolContext, live: LiveNotebook, cells: list[CellView]) -> None:
     """Ask the person about the cells that took long; ToolError where they don't agree."""
-    slow = [(cell, live.last_took(cell.id)) for cell in cells]
+    slow = [(cell, live.last_took(cell.id) or recorded_seconds(cell.metadata)) for cell in cells]
     slow = [(cell, seconds) for cell, seconds in slow if seconds > _SLOW]
     if not slow:
         return
@@ -93,6 +95,19 @@ async def _agreed(ctx: ToolContext, live: LiveNotebook, cells: list[CellView]) -
     said = " ".join([value for value in answer.values if value != _NOT_AGAIN] + [answer.notes] * bool(answer.notes))
     why = f" They said: {said}" if said else ""
     raise ToolError(f"nothing was run: the person did not agree to run it again ({told}).{why} Use the results there.")
+
+
+def recorded_seconds(metadata: Mapping[str, Any]) -> float:
+    """How long a cell took by the times that JupyterLab recorded in its metadata, also in a kernel before; else 0."""
+    times = metadata.get("execution")
+    if not isinstance(times, Mapping):
+        return 0.0
+    ends = (times.get("iopub.execute_input"), times.get("shell.execute_reply"))
+    try:
+        begun, ended = (datetime.fromisoformat(str(each)) for each in ends)
+        return max(0.0, (ended - begun).total_seconds())
+    except (ValueError, TypeError):  # not recorded, damaged, or one without a time zone
+        return 0.0
 
 
 async def _run_all(ctx: ToolContext, live: LiveNotebook, cells: list[CellView], timeout: float, path: Path) -> Output:
