@@ -457,10 +457,19 @@ def test_a_broken_project_file_is_named_not_raised(place: Place) -> None:
 
 
 def test_what_a_person_sees_keeps_variables_as_names(place: Place) -> None:
-    place.project(a={"command": "run", "args": ["--key", "${SECRET}"]}, b={"url": "https://x/${SECRET}"})
-    file = read_project(place.root, {"SECRET": "s3cret"})
+    headers = {"Authorization": "Bearer ${TOKEN}"}
+    place.project(
+        a={"command": "run", "args": ["--key", "${SECRET}"]},
+        b={"url": "https://x/${SECRET}"},
+        c={"url": "https://x", "headers": headers, "oauth": {"client_id": "${ID:-none}"}},
+    )
+    file = read_project(place.root, {"SECRET": "s3cret", "TOKEN": "t0ken", "ID": "1"})
     assert file
-    assert file.shown == "a: run --key ${SECRET}\nb: https://x/${SECRET}"
+    assert file.shown.split("\n") == [
+        "a: run --key ${SECRET}",
+        "b: https://x/${SECRET}",
+        "c: https://x (is sent ID, TOKEN of your environment)",
+    ]
 
 
 def test_the_setting_takes_json_and_files(tmp_path: Path, monkeypatch: Callable[..., Any]) -> None:

@@ -210,7 +210,9 @@ def _shown(entry: Any) -> str:
     if not isinstance(entry, Mapping):
         return "(no object)"
     if "url" in entry:
-        return str(entry["url"])
+        hidden = json.dumps([entry.get("headers"), entry.get("oauth")], default=str)
+        sent = ", ".join(sorted({match[1] for match in _VARIABLE.finditer(hidden)}))
+        return f"{entry['url']} (is sent {sent} of your environment)" if sent else str(entry["url"])
     args = entry.get("args", [])
     words = [str(entry.get("command", "")), *(map(str, args) if isinstance(args, list) else [])]
     env = entry.get("env")
