@@ -360,19 +360,23 @@ def test_nobody_there_denies_a_child_in_words(parent: Callable[..., Session]) ->
 def test_eight_run_and_the_others_wait(parent: Callable[..., Session]) -> None:
     """Of ten children eight run at once, two wait as submitted, and all complete."""
     names = [f"t{number}" for number in range(10)]
-    most, now = 0, 0
+    most, now, looked = 0, 0, asyncio.Event()
 
     async def part(request: Request) -> Reply:
         nonlocal most, now
         now += 1
         most = max(most, now)
-        await asyncio.sleep(0.02)
+        await looked.wait()
         now -= 1
         return say("ready")
 
+    async def after_look(request: Request) -> Reply:
+        looked.set()
+        return say("w")
+
     tasks = {"tasks": [{"task": name, "name": name} for name in names]}
     cast = Cast(
-        go=[say("", ("spawn_agents", tasks)), say("", ("check_agents", {})), say("w")],
+        go=[say("", ("spawn_agents", tasks)), say("", ("check_agents", {})), after_look],
         **{name: [part] for name in names},
     )
     session = parent(cast)
